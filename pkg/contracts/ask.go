@@ -161,6 +161,7 @@ type LogAnswer struct {
 type LogLine struct {
 	Seq   uint64          `json:"seq"`
 	Type  string          `json:"type"`
+	ID    string          `json:"id,omitempty"` // of the call, search or describe
 	At    time.Time       `json:"at"`
 	Event json.RawMessage `json:"event"`
 }

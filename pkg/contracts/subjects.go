@@ -86,6 +86,7 @@ const (
 	AllRunPlanned   = "tc.*.run.*.planned"
 	AllRunRevised   = "tc.*.run.*.revised"
 	AllRunClosed    = "tc.*.run.*.closed"
+	AllRunFailed    = "tc.*.run.*.failed"
 )
 
 // DispatchSubject returns the subject that wakes the executor for a call of t.
