@@ -1,0 +1,308 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/toolcrib/toolcrib/pkg/contracts"
+)
+
+// compare makes configurations comparable: by what the files say.
+func compare() cmp.Options {
+	return cmp.Options{
+		cmp.Transformer("written", func(s Secret) string { return s.Written() }),
+		cmpopts.IgnoreUnexported(Config{}),
+	}
+}
+
+func secret(t *testing.T, text string) Secret {
+	t.Helper()
+	s, err := ParseSecret(text, "testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func parse(t *testing.T, text string) *Config {
+	t.Helper()
+	c, err := Parse([]byte(text), "toolcrib.yaml")
+	if err != nil {
+		t.Fatalf("Parse(%s) = %v", text, err)
+	}
+	return c
+}
+
+// archive returns the files of testdata/name: each begins with a line -- file --.
+func archive(t *testing.T, name string) map[string]string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, s := range strings.Split(string(b), "\n-- ")[1:] {
+		file, body, ok := strings.Cut(s+"\n", " --\n")
+		if !ok || files[file] != "" {
+			t.Fatalf("%s: bad or double section %q", name, file)
+		}
+		files[file] = body
+	}
+	return files
+}
+
+func TestParseRefuses(t *testing.T) {
+	files := archive(t, "bad.txt")
+	for file, text := range files {
+		base := strings.TrimSuffix(file, filepath.Ext(file))
+		if file == base+".want" {
+			continue
+		}
+		t.Run(file, func(t *testing.T) {
+			c, err := Parse([]byte(text), file)
+			if err == nil || c != nil {
+				t.Fatalf("Parse = %+v, %v, want an error alone", c, err)
+			}
+			if diff := cmp.Diff(strings.TrimSpace(files[base+".want"]), err.Error()); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+			if ps, ok := errors.AsType[Problems](err); !ok || len(ps) == 0 || ps[0].File != file {
+				t.Errorf("err = %#v, want Problems of %s", err, file)
+			}
+			for _, leak := range []string{"secret", "sk-"} {
+				if strings.Contains(err.Error(), leak) {
+					t.Errorf("%v shows %q", err, leak)
+				}
+			}
+		})
+	}
+}
+
+func TestLoadFull(t *testing.T) {
+	got, err := Load("testdata/full.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	no := false
+	calendar := MCPServer{
+		Command:    secret(t, "npx"),
+		Args:       []Secret{secret(t, "-y"), secret(t, "@example/calendar"), secret(t, "--key"), secret(t, "${env:CALENDAR_KEY}")},
+		Env:        map[string]Secret{"MODE": secret(t, "prod $${x}"), "TOKEN": secret(t, "Bearer ${file:/run/secrets/calendar}")},
+		Cwd:        secret(t, "/srv"),
+		Timeout:    5000,
+		AlwaysLoad: true,
+		Expose:     "bare",
+	}
+	archive := calendar
+	archive.Disabled = true
+	want := &Config{
+		Listen: "0.0.0.0:8000",
+		Data:   "/var/lib/toolcrib",
+		NATS:   NATS{secret(t, "nats://a:4222,nats://b:4222"), secret(t, "${env:CREDS_DIR}/toolcrib.creds"), 3, "strict"},
+		Index:  Index{"typesense", Typesense{secret(t, "https://search.example"), secret(t, "${file:typesense.key}")}},
+		ToolSearch: ToolSearch{
+			Choice: ToolSearchAuto, Mode: "tools", Percent: 25,
+			SearchDefaultLimit: 5, MaxSearchLimit: 50, CodeTimeoutMs: 30000, CodeUnavailable: "refuse", Experimental: &no,
+		},
+		Policies: []PolicyLayer{{Deny: []string{"*:*:delete_*"}}, {Level: "agent", Name: "intern", Allow: []string{"mcp:calendar:*"}}},
+		OTel:     OTel{"https://otel.example/v1"},
+		Tenants: map[contracts.TenantID]Tenant{"globex": {}, "acme": {
+			Keys: []Key{{
+				"backend", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", []string{"runs", "read"},
+			}},
+			ToolSearch:        ToolSearch{Choice: ToolSearchSurface, Mode: "directory"},
+			ToolSearchManaged: true,
+			Sources: map[string]MCPServer{
+				"Team Calendar": calendar,
+				"archive":       archive,
+				"crm": {
+					Type:             "streamable-http",
+					URL:              secret(t, "https://crm.example/mcp?tenant=${env:CRM_TENANT}"),
+					Headers:          map[string]Secret{"Authorization": secret(t, "${env:CRM_AUTH}")},
+					TrustAnnotations: true,
+					Connection:       "session",
+					Loading:          "deferred",
+				},
+				"old": {Type: "sse", URL: secret(t, "http://old.example/sse")},
+			},
+			Policies: []PolicyLayer{{Deny: []string{"mcp:crm:drop_*"}}},
+			Limits:   Limits{50, 7, 1000},
+			Profiles: map[string]Profile{
+				"support": {ToolSearch: ToolSearch{Choice: ToolSearchAuto, Percent: 5}, Allow: []string{"mcp:crm:*"}},
+				"plain":   {ToolSearch: ToolSearch{Choice: ToolSearchFalse, Mode: "direct"}},
+			},
+		}},
+	}
+	if diff := cmp.Diff(want, got, compare()); diff != "" {
+		t.Errorf("Load (-want +got):\n%s", diff)
+	}
+	if ps := got.Check(); ps != nil {
+		t.Errorf("Check = %v, want none", ps)
+	}
+}
+
+func TestLoadMissing(t *testing.T) {
+	if _, err := Load("testdata/none.yaml"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Load = %v, want not exist", err)
+	}
+}
+
+func TestParseDefaults(t *testing.T) {
+	for _, text := range []string{"", "# nothing\n", "---\n", "mcpServers:\npolicies:\ntoolSearch:\ntenants:\nnats:\n", "{}", "null\n"} {
+		c := parse(t, text)
+		want := &Config{Listen: DefaultListen, NATS: NATS{Replicas: 1}, Index: Index{Backend: "embedded"}}
+		if diff := cmp.Diff(want, c, compare()); diff != "" {
+			t.Errorf("Parse(%q) (-want +got):\n%s", text, diff)
+		}
+		if ps := c.Check(); ps != nil {
+			t.Errorf("Parse(%q).Check() = %v, want none", text, ps)
+		}
+	}
+}
+
+// What JSON editors write is read too: comments, tabs, no indentation, a byte order mark.
+func TestParseJSON(t *testing.T) {
+	want := parse(t, `mcpServers: {a: {command: "C:\\x\ty // z", args: ["/* a */", "\""]}}`)
+	for _, text := range []string{
+		"{\"mcpServers\":{\"a\":{\"command\":\"C:\\\\x\\ty // z\",\"args\":[\"/* a */\",\"\\\"\"]}}}",
+		"\ufeff// servers\r\n{\r\n\t\"mcpServers\": { // all\r\n\t\t\"a\": {\r\n\"command\": \"C:\\\\x\\ty // z\", /* two\n\tlines */ \"args\": [\"/* a */\", \"\\\"\",],\r\n},\r\n}\r\n}\r\n",
+	} {
+		if diff := cmp.Diff(want, parse(t, text), compare()); diff != "" {
+			t.Errorf("Parse(%q) (-want +got):\n%s", text, diff)
+		}
+	}
+	_, err := Parse([]byte("{ // one\n\t/* two\n*/ \"lisen\": 1}"), "x.json")
+	if want := "x.json:3: lisen: unknown key; did you mean listen?"; err == nil || err.Error() != want {
+		t.Errorf("Parse = %v, want %s", err, want)
+	}
+}
+
+// A small file cannot become a large configuration, nor a deep one a deep stack.
+func TestParseLimits(t *testing.T) {
+	aliases := "mcpServers:\n  s: &s {command: a, args: [" + strings.Repeat("a,", 2000) + "a]}\n"
+	for i := range 200 {
+		aliases += fmt.Sprintf("  s%d: *s\n", i)
+	}
+	for text, want := range map[string]string{
+		aliases:                         "more than 262144 values",
+		strings.Repeat("#", maxBytes+1): "larger than",
+		"a: " + strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1): "deeper than",
+	} {
+		if _, err := Parse([]byte(text), ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Parse(%.40s…) = %.200v, want %q", text, err, want)
+		}
+	}
+}
+
+// A configuration whose secrets are all references can be written and read again.
+func TestRoundTrip(t *testing.T) {
+	text := `{
+		"listen": "127.0.0.1:1", "toolSearch": {"mode": "tools", "maxSearchLimit": 30},
+		"nats": {"url": "${env:NATS}", "replicas": 3},
+		"policies": [{"level": "session", "name": "s", "allow": ["mcp:*"]}],
+		"mcpServers": {"a": {"command": "${env:A}${file:/b}", "args": ["${env:B}"], "loading": "auto", "timeout": 100},
+			"b": {"url": "${env:URL}", "headers": {"A": "${file:/c}"}}},
+		"limits": {"maxRuns": 3}, "profiles": {"p": {"toolSearch": "auto:7"}}}`
+	first := parse(t, text)
+	b, err := json.Marshal(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := parse(t, string(b))
+	if diff := cmp.Diff(first, second, compare()); diff != "" {
+		t.Errorf("second reading (-first +second):\n%s", diff)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	keys := "tenants: {a: {keys: [{name: n, hash: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, scopes: [runs]}]}, b: {}}\n"
+	for _, tt := range []struct {
+		text, listen string // listen replaces that of the text
+		want         string // part of the only problem, "" for none
+	}{
+		{"", "", ""},
+		{"", "localhost:0", ""},
+		{"", "127.8.8.8:1", ""},
+		{"", "[::1]:7420", ""},
+		{"", "0.0.0.0:7420", "reached by others"},
+		{"", ":7420", "reached by others"},
+		{"", "[::]:7420", "reached by others"},
+		{"", "crib.example:7420", "reached by others"},
+		{"", "10.0.0.1:7420", "reached by others"},
+		{"listen: 0.0.0.0:7420", "", "toolcrib.yaml:1: listen"},
+		{"tenants: {a: {}}", "0.0.0.0:7420", "reached by others"},
+		{"tenants: {a: {}}", "", "no tenant has keys"},
+		{keys, "0.0.0.0:7420", ""},
+		{keys, "", ""},
+		{"", "nonsense", "host:port"},
+	} {
+		c := parse(t, tt.text)
+		if tt.listen != "" {
+			c.Listen = tt.listen
+		}
+		got := c.Check()
+		ps, _ := errors.AsType[Problems](got)
+		if tt.want == "" && got != nil || tt.want != "" && (len(ps) != 1 || !strings.Contains(ps.Error(), tt.want)) {
+			t.Errorf("Check of %q at %q = %v, want %q", tt.text, tt.listen, got, tt.want)
+		}
+	}
+}
+
+func TestTenants(t *testing.T) {
+	local := parse(t, "{mcpServers: {b: {command: x}, A B: {url: 'http://x', alwaysLoad: true}, off: {command: x, disabled: true}}, limits: {maxRuns: 3}, policies: [{deny: [x]}, {level: tenant, deny: [y]}], profiles: {p: {deny: [z]}, q: {}}}")
+	if diff := cmp.Diff([]contracts.TenantID{"local"}, local.TenantIDs()); diff != "" {
+		t.Errorf("TenantIDs (-want +got):\n%s", diff)
+	}
+	tenant, ok := local.Tenant("local")
+	if want := (Limits{20_000, 3, 60_000}); !ok || tenant.Limits != want {
+		t.Errorf("Tenant(local) = %v, %v, want limits %v", tenant.Limits, ok, want)
+	}
+	wantSources := []Source{
+		{contracts.SourceID{Kind: "mcp", Owner: "a-b"}, "A B", MCPServer{Type: "http", URL: secret(t, "http://x"), AlwaysLoad: true, Connection: "shared", Expose: "prefixed", Loading: "direct"}},
+		{contracts.SourceID{Kind: "mcp", Owner: "b"}, "b", MCPServer{Type: "stdio", Command: secret(t, "x"), Connection: "session", Expose: "prefixed"}},
+	}
+	if diff := cmp.Diff(wantSources, local.Sources("local"), compare()); diff != "" {
+		t.Errorf("Sources (-want +got):\n%s", diff)
+	}
+	wantLayers := []contracts.PolicyLayer{
+		{Level: "global", Deny: []string{"x"}}, {Level: "tenant", Deny: []string{"y"}}, {Level: "profile", Name: "p", Deny: []string{"z"}},
+	}
+	if diff := cmp.Diff(wantLayers, local.Layers("local")); diff != "" {
+		t.Errorf("Layers (-want +got):\n%s", diff)
+	}
+
+	full, err := Load("testdata/full.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]contracts.TenantID{"acme", "globex"}, full.TenantIDs()); diff != "" {
+		t.Errorf("TenantIDs (-want +got):\n%s", diff)
+	}
+	var owners []string
+	for _, s := range full.Sources("acme") {
+		owners = append(owners, s.ID.String()+" "+s.Type)
+	}
+	if diff := cmp.Diff([]string{"mcp:crm http", "mcp:old sse", "mcp:team-calendar stdio"}, owners); diff != "" {
+		t.Errorf("Sources(acme) (-want +got):\n%s", diff)
+	}
+	for _, other := range []contracts.TenantID{"globex", "local", "nobody"} {
+		if s := full.Sources(other); s != nil {
+			t.Errorf("Sources(%s) = %v, want none", other, s)
+		}
+		if l := full.Layers(other); len(l) != 2 {
+			t.Errorf("Layers(%s) = %v, want the two global ones", other, l)
+		}
+	}
+	if _, ok := full.Tenant("local"); ok {
+		t.Error("Tenant(local) exists beside configured tenants")
+	}
+}

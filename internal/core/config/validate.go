@@ -1,0 +1,190 @@
+package config
+
+import (
+	"encoding/hex"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"github.com/toolcrib/toolcrib/pkg/contracts"
+)
+
+// Check returns everything that stands against serving c as it is now, as [Problems], or nil.
+// Beyond what [Parse] refuses, this is what command-line flags can change: an address that
+// others can reach needs a tenant with keys.
+func (c *Config) Check() error {
+	r := c.origin
+	c.validate(&r)
+	keys := 0
+	for _, t := range c.Tenants {
+		keys += len(t.Keys)
+	}
+	switch host, _, err := net.SplitHostPort(c.Listen); {
+	case err != nil || keys > 0:
+	case !isLoopback(host):
+		r.add("listen", "%s can be reached by others: it needs tenants with keys, or an address such as %s", c.Listen, DefaultListen)
+	case len(c.Tenants) > 0:
+		r.add("tenants", "no tenant has keys, so nobody could use one; without tenants, no key is needed on loopback")
+	}
+	return r.err()
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.IsLoopback()
+}
+
+// validate reports values that are wrong by themselves or contradict each other.
+func (c *Config) validate(r *report) {
+	if !isAddress(c.Listen) {
+		r.add("listen", "is %q; want host:port with a port from 0 to 65535", clip(c.Listen))
+	}
+	if c.OTel.Endpoint != "" && !isHTTP(c.OTel.Endpoint) {
+		r.add("otel.endpoint", "is not an http or https URL")
+	}
+	c.NATS.validate(r)
+	c.Index.validate(r)
+	validateLayers(r, "policies", c.Policies)
+	validateServers(r, "mcpServers", c.MCPServers)
+	validateProfiles(r, "profiles", c.Profiles)
+	if len(c.Tenants) == 0 {
+		return
+	}
+	local := func(key string, given bool, place string) {
+		if given {
+			r.add(key, "belongs to tenant local and cannot stand beside tenants; move it to tenants.local.%s", place)
+		}
+	}
+	local("mcpServers", c.MCPServers != nil, "sources")
+	local("limits", c.Limits != Limits{}, "limits")
+	local("profiles", c.Profiles != nil, "profiles")
+	hashes := map[string]string{}
+	for _, id := range slices.Sorted(maps.Keys(c.Tenants)) {
+		at := join("tenants", string(id))
+		if _, err := contracts.ParseTenantID(string(id)); err != nil {
+			r.add(at, "is no name of a tenant; want 1 to 63 characters of a-z, 0-9 and '-', not beginning with '-'")
+		}
+		c.Tenants[id].validate(r, at, hashes)
+	}
+}
+
+func isAddress(s string) bool {
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
+
+func (n NATS) validate(r *report) {
+	if !n.URL.IsZero() {
+		return
+	}
+	if !n.Creds.IsZero() {
+		r.add("nats.creds", "needs nats.url: the embedded server has no credentials")
+	}
+	if n.Replicas > 1 {
+		r.add("nats.replicas", "is %d; the embedded server keeps 1: set nats.url for more", n.Replicas)
+	}
+}
+
+func (i Index) validate(r *report) {
+	if i.Backend != "typesense" {
+		if !i.Typesense.URL.IsZero() || !i.Typesense.APIKey.IsZero() {
+			r.add("index.typesense", "needs index.backend: typesense")
+		}
+		return
+	}
+	if i.Typesense.URL.IsZero() {
+		r.add("index.typesense.url", "is missing; backend typesense needs it")
+	}
+	if i.Typesense.APIKey.IsZero() {
+		r.add("index.typesense.apiKey", "is missing; backend typesense needs it")
+	}
+	if u, ok := i.Typesense.URL.literal(); ok && u != "" && !isHTTP(u) {
+		r.add("index.typesense.url", "is not an http or https URL")
+	}
+}
+
+func (t Tenant) validate(r *report, path string, hashes map[string]string) {
+	names := map[string]bool{}
+	for i, k := range t.Keys {
+		at := index(join(path, "keys"), i)
+		if names[k.Name] {
+			r.add(at+".name", "is %q, as that of another key of the tenant", clip(k.Name))
+		}
+		names[k.Name] = true
+		k.validate(r, at, hashes)
+	}
+	if t.ToolSearchManaged && t.ToolSearch.Choice == ToolSearchUnset {
+		r.add(join(path, "toolSearchManaged"), "needs a toolSearch of the tenant")
+	}
+	validateServers(r, join(path, "sources"), t.Sources)
+	validateLayers(r, join(path, "policies"), t.Policies)
+	for i, l := range t.Policies {
+		if l.Level == "global" {
+			r.add(index(join(path, "policies"), i)+".level", "is global, which holds for all tenants; move the layer to policies at the top")
+		}
+	}
+	validateProfiles(r, join(path, "profiles"), t.Profiles)
+}
+
+func (k Key) validate(r *report, path string, hashes map[string]string) {
+	if k.Name == "" {
+		r.add(path+".name", "is empty")
+	}
+	if len(k.Scopes) == 0 {
+		r.add(path+".scopes", "is empty; want some of runs, approve, admin, read")
+	}
+	if b, err := hex.DecodeString(k.Hash); err != nil || len(b) != 32 || hex.EncodeToString(b) != k.Hash { // the value may be a key by mistake
+		r.add(path+".hash", "is not the SHA-256 of a key: want 64 digits 0-9 and a-f")
+		return
+	}
+	if other, taken := hashes[k.Hash]; taken {
+		r.add(path+".hash", "is also that of %s: a key belongs to one tenant", other)
+	}
+	hashes[k.Hash] = path
+}
+
+func validateLayers(r *report, path string, layers []PolicyLayer) {
+	for i, l := range layers {
+		at := index(path, i)
+		named := l.Level != "" && l.Level != "global" && l.Level != "tenant"
+		switch {
+		case named && l.Name == "":
+			r.add(at+".name", "is missing; a layer of level %s needs the name of its %[1]s", l.Level)
+		case !named && l.Name != "":
+			r.add(at+".name", "needs a level of profile, agent, sandbox or session")
+		}
+		validateGlobs(r, at, l.Allow, l.Deny)
+	}
+}
+
+func validateProfiles(r *report, path string, profiles map[string]Profile) {
+	for _, name := range slices.Sorted(maps.Keys(profiles)) {
+		at := join(path, name)
+		if !isWord(name) || len(name) > 64 {
+			r.add(at, "is no name of a profile; want 1 to 64 letters, digits, '_' and '-'")
+		}
+		validateGlobs(r, at, profiles[name].Allow, profiles[name].Deny)
+	}
+}
+
+func validateGlobs(r *report, path string, allow, deny []string) {
+	if allow != nil && len(allow) == 0 { // it would allow everything, which nobody means by it
+		r.add(path+".allow", `is empty; leave it out to allow everything, or deny "*" to allow nothing`)
+	}
+	for key, globs := range map[string][]string{"allow": allow, "deny": deny} {
+		for i, g := range globs {
+			if g == "" {
+				r.add(index(join(path, key), i), "is empty; want a glob over tool ids such as mcp:github:*")
+			}
+		}
+	}
+}
