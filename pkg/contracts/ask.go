@@ -178,7 +178,7 @@ func BasisOf(sources []*SourceRecord, policies []*PolicyRecord) string {
 	}
 	for _, p := range policies {
 		h.Reset()
-		b, _ := json.Marshal(p)
+		b, _ := json.Marshal(p.Layers)
 		h.Write(b)
 		sum += h.Sum64()
 	}

@@ -50,17 +50,23 @@ func KeyedCallID(run RunID, key string) CallID {
 
 // ParseRunID returns s as a RunID, or an [Error] with [CodeInvalid].
 func ParseRunID(s string) (RunID, error) {
-	return RunID(s), checkID("run", s)
+	if err := checkID("run", s); err != nil {
+		return "", err
+	}
+	return RunID(s), nil
 }
 
 // ParseCallID returns s as a CallID, or an [Error] with [CodeInvalid].
 func ParseCallID(s string) (CallID, error) {
-	return CallID(s), checkID("call", s)
+	if err := checkID("call", s); err != nil {
+		return "", err
+	}
+	return CallID(s), nil
 }
 
 func checkID(prefix, s string) error {
 	rest, ok := strings.CutPrefix(s, prefix+"_")
-	if !ok || len(rest) != 26 || !only(rest, "") {
+	if !ok || len(rest) != 26 || strings.Trim(rest, base32Digits) != "" {
 		return Errorf(CodeInvalid, "%s id %q: want %s_ and 26 characters of a-z and 2-7", prefix, clip(s), prefix)
 	}
 	return nil
@@ -86,9 +92,12 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+// base32Digits are in the order of their bytes, so that ids sort as what they encode.
+const base32Digits = "234567abcdefghijklmnopqrstuvwxyz"
 
-func b32(b []byte) string { return lowerBase32.EncodeToString(b) }
+func b32(b []byte) string {
+	return base32.NewEncoding(base32Digits).WithPadding(base32.NoPadding).EncodeToString(b)
+}
 
 func uuid7() string {
 	var b [16]byte

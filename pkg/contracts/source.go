@@ -95,9 +95,10 @@ type SourceRecord struct {
 	Tools      int       `json:"tools"`
 	Discovered time.Time `json:"discovered,omitzero"` // when Listing was last confirmed
 	AlwaysLoad bool      `json:"alwaysLoad,omitempty"`
+	// Settings is the hash of the configuration that Listing was discovered with; "" in answers.
+	Settings Hash `json:"settings,omitempty"`
 	// Skipped names tools that the source offers and that are set aside, with the reason of each.
 	Skipped []SkippedTool `json:"skipped,omitempty"`
-	Pending []Note        `json:"pending,omitempty"`
 }
 
 // A SkippedTool is one tool that could not be taken into a listing.

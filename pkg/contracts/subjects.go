@@ -116,7 +116,10 @@ func ParseRunExpiry(subject string) (TenantID, RunID, error) {
 		return "", "", err
 	}
 	r, err := ParseRunID(p[3])
-	return t, r, err
+	if err != nil {
+		return "", "", err
+	}
+	return t, r, nil
 }
 
 // CancelSubject is where a running call's executor hears at once that the call was cancelled. Not stored;
@@ -179,7 +182,7 @@ func ParseSubject(subject string) (Subject, error) {
 	}
 	s := Subject{Tenant: t}
 	switch {
-	case p[2] == "source" && len(p) == 5:
+	case p[2] == "source" && len(p) == 5 && only(p[3], "_-"):
 		s.ID, s.Type = p[3], "source."+p[4]
 		return s, nil
 	case p[2] != "run":
@@ -196,6 +199,9 @@ func ParseSubject(subject string) (Subject, error) {
 	case len(p) == 7:
 		s.ID, s.Type = p[5], p[4]+"."+p[6]
 	default:
+		return bad()
+	}
+	if s.ID != "" && !only(s.ID, "_") {
 		return bad()
 	}
 	return s, nil

@@ -94,7 +94,7 @@ func (b *Bus) Consume(ctx context.Context, c Consumer, h Handler) error {
 	if err != nil {
 		return fmt.Errorf("make consumer %s: %w", c.Durable, err)
 	}
-	s := &settler{bus: b, log: b.log.With("consumer", c.Durable), stream: c.Stream, maxTries: c.MaxTries}
+	s := &settler{bus: b, log: b.log.With("consumer", c.Durable), durable: c.Durable, stream: c.Stream, maxTries: c.MaxTries}
 	if s.maxTries == 0 {
 		s.maxTries = 8
 	}
@@ -128,6 +128,7 @@ func (b *Bus) Consume(ctx context.Context, c Consumer, h Handler) error {
 type settler struct {
 	bus      *Bus
 	log      *slog.Logger
+	durable  string
 	stream   string
 	maxTries int
 }
@@ -139,9 +140,11 @@ func (s *settler) run(ctx context.Context, msg jetstream.Msg, h Handler) {
 		return
 	}
 	ctx = trace.Extract(ctx, msg.Headers())
+	ctx, end := trace.Start(ctx, "handle "+s.durable)
 	stop := s.heartbeat(msg)
 	err = s.handle(ctx, h, Message{msg.Subject(), msg.Data(), meta.Sequence.Stream, meta.Timestamp, int(meta.NumDelivered)})
 	stop()
+	end(err)
 	s.settle(ctx, msg, int(meta.NumDelivered), err)
 }
 

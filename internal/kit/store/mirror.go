@@ -25,6 +25,7 @@ type Mirror[T any] struct {
 
 	mu      sync.RWMutex
 	records map[contracts.TenantID]map[contracts.Key]*T
+	last    uint64        // revision of the newest change that records have
 	changed chan struct{} // closed and replaced at each change
 	loaded  chan struct{} // closed once the bucket was read whole
 }
@@ -95,6 +96,7 @@ func (m *Mirror[T]) apply(e jetstream.KeyValueEntry) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.last = max(m.last, e.Revision())
 	of := m.records[key.Tenant()]
 	if rec == nil {
 		delete(of, key)
@@ -117,6 +119,29 @@ func (m *Mirror[T]) Loaded(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return contracts.Errorf(contracts.CodeUnavailable, "the bucket %s is not read yet", m.name)
+	}
+}
+
+// Sync waits until the mirror has every change that was stored before it was called: for a decision that must not be behind. It costs a
+// question to the server.
+func (m *Mirror[T]) Sync(ctx context.Context) error {
+	status, err := m.kv.Status(ctx)
+	if err != nil {
+		return fmt.Errorf("ask for the newest change of %s: %w", m.name, err)
+	}
+	newest := status.(*jetstream.KeyValueBucketStatus).StreamInfo().State.LastSeq
+	for {
+		m.mu.RLock()
+		last, changed := m.last, m.changed
+		m.mu.RUnlock()
+		if last >= newest {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return contracts.Errorf(contracts.CodeUnavailable, "the bucket %s is not read up to its newest change", m.name)
+		}
 	}
 }
 

@@ -221,9 +221,22 @@ func TestMirror(t *testing.T) {
 	if m.Get(contracts.SourceKey("other", src("b"))) != nil {
 		t.Error("Get finds another tenant's record")
 	}
+	for i := range 50 { // what is stored before Sync is there after it
+		owner := fmt.Sprintf("s%d", i)
+		put("third", owner)
+		if err := m.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if m.Get(contracts.SourceKey("third", src(owner))) == nil {
+			t.Fatalf("%s is missing after Sync", owner)
+		}
+	}
 	kv, _ := b.JS.KeyValue(t.Context(), contracts.BucketSources)
 	if err := kv.Delete(t.Context(), string(contracts.SourceKey("acme", src("a")))); err != nil {
 		t.Fatal(err)
+	}
+	if err := m.Sync(t.Context()); err != nil {
+		t.Errorf("Sync after a deletion = %v", err)
 	}
 	eventually(t, "deletion", func() bool { got, _ := m.Of("acme"); return len(got) == 1 })
 	cancel()
