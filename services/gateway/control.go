@@ -1,0 +1,256 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/toolcrib/toolcrib/internal/core/calls"
+	"github.com/toolcrib/toolcrib/internal/core/policy"
+	"github.com/toolcrib/toolcrib/internal/kit/bus"
+	"github.com/toolcrib/toolcrib/pkg/contracts"
+)
+
+// The control tools. They can be called in every surface.
+const (
+	toolSearchName   = "tool_search"
+	toolDescribeName = "tool_describe"
+	toolCallName     = "tool_call"
+)
+
+// platformTools is the source of the control tools.
+var platformTools = contracts.SourceID{Kind: contracts.SourcePlatform, Owner: "toolcrib"}
+
+// A controlCall is one call of a control tool.
+type controlCall struct {
+	tenant   contracts.TenantID
+	run      *contracts.Run
+	name     string
+	args     json.RawMessage
+	repaired []string
+	began    time.Time
+}
+
+// A control answers a call of a control tool: with its outcome, or with the call of a catalogued tool that it
+// stands for. An error means that the run cannot be used.
+type control func(context.Context, *controlCall) (*contracts.Outcome, *calls.Request, error)
+
+// control returns what answers calls of the name, nil where it is not that of a control tool.
+func (d *callDesk) control(name string) control {
+	switch name {
+	case toolSearchName:
+		return d.allowed(d.answered(d.search))
+	case toolDescribeName:
+		return d.allowed(d.answered(d.describe))
+	case toolCallName:
+		return d.allowed(d.callTool)
+	}
+	return nil
+}
+
+// allowed makes a control not exist where policy denies it. An allow list that does not mention it is about other tools.
+func (d *callDesk) allowed(next control) control {
+	return func(ctx context.Context, c *controlCall) (*contracts.Outcome, *calls.Request, error) {
+		err := d.live.Loaded(ctx)
+		if err == nil {
+			var p *policy.Policy
+			if p, err = d.live.Policy(c.tenant); err != nil {
+				err = contracts.Errorf(contracts.CodePolicyDenied, "policy cannot be evaluated, so nothing is allowed: %w", err)
+			} else if v := p.For(c.run.Request.Labels).Decide(c.ref().ID); !v.Allowed && v.Rule != "" {
+				err = contracts.Errorf(contracts.CodeUnknownTool, "there is no tool %q", c.name)
+			}
+		}
+		if err != nil {
+			o, err := d.failed(c, err)
+			return o, nil, err
+		}
+		return next(ctx, c)
+	}
+}
+
+// answered makes a control of a question whose answer is the result.
+func (d *callDesk) answered(ask func(context.Context, *controlCall) (any, error)) control {
+	return func(ctx context.Context, c *controlCall) (*contracts.Outcome, *calls.Request, error) {
+		answer, err := ask(ctx, c)
+		var o *contracts.Outcome
+		if err == nil {
+			var text json.RawMessage
+			if text, err = compact(answer); err == nil {
+				o = c.outcome(contracts.Outcome{Status: contracts.StatusOK, Result: contracts.TextResult(string(text), text)})
+			}
+		}
+		if err != nil {
+			if o, err = d.failed(c, err); err != nil {
+				return nil, nil, err
+			}
+		}
+		d.repeats.note(c, o)
+		return o, nil, nil
+	}
+}
+
+func (d *callDesk) search(ctx context.Context, c *controlCall) (any, error) {
+	q, err := searchArgs(c)
+	if err != nil {
+		return nil, err
+	}
+	q.Run = c.run.ID
+	a, err := bus.Ask[contracts.SearchAnswer](ctx, d.bus, c.tenant, contracts.VerbSearch, q)
+	if err == nil && len(q.Queries) > 0 {
+		return struct {
+			Results []contracts.SearchAnswer `json:"results"`
+		}{a.Results}, nil
+	}
+	return a, err
+}
+
+func (d *callDesk) describe(ctx context.Context, c *controlCall) (any, error) {
+	id, err := describeArgs(c)
+	if err != nil {
+		return nil, err
+	}
+	return bus.Ask[contracts.DescribeAnswer](ctx, d.bus, c.tenant, contracts.VerbDescribe, contracts.DescribeRequest{Run: c.run.ID, ID: id})
+}
+
+// callTool returns the call that a tool_call stands for.
+func (d *callDesk) callTool(ctx context.Context, c *controlCall) (*contracts.Outcome, *calls.Request, error) {
+	id, args, err := callArgs(c)
+	if err != nil {
+		o, err := d.failed(c, err)
+		if err == nil {
+			d.repeats.note(c, o)
+		}
+		return o, nil, err
+	}
+	if id == toolSearchName || id == toolDescribeName {
+		c.name, c.args = id, args
+		c.repair("%s was called through %s", id, toolCallName)
+		return d.control(id)(ctx, c)
+	}
+	if inner, ok := wrappedArgs(args); ok && !d.takesArgs(ctx, c, id) {
+		args = inner
+		c.repair("args stood in args")
+	}
+	return nil, &calls.Request{Tool: id, Args: args, Repaired: c.repaired}, nil
+}
+
+// takesArgs reports whether the tool called id may have an argument called "args".
+func (d *callDesk) takesArgs(ctx context.Context, c *controlCall, id string) bool {
+	cat, err := d.runs.library.Catalogue(ctx, c.tenant, c.run.Plan.Catalogue.Hash)
+	if err != nil {
+		return true
+	}
+	e, err := cat.Resolve(id)
+	if err != nil {
+		return true
+	}
+	var s struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if err := json.Unmarshal(e.InputSchema, &s); err != nil || len(s.Properties) == 0 {
+		return true // what it takes cannot be told
+	}
+	_, ok := s.Properties["args"]
+	return ok
+}
+
+// repair notes what was mended in the arguments.
+func (c *controlCall) repair(format string, args ...any) {
+	c.repaired = append(c.repaired, fmt.Sprintf(format, args...))
+}
+
+// ref returns the reference to the control tool that outcomes carry.
+func (c *controlCall) ref() *contracts.ToolRef {
+	return &contracts.ToolRef{ID: contracts.NewToolID(platformTools, c.name), Name: c.name, Source: platformTools.Kind}
+}
+
+// outcome fills in what is the same in every outcome of the control tool.
+func (c *controlCall) outcome(o contracts.Outcome) *contracts.Outcome {
+	o.CallID, o.Repaired, o.SideEffects = contracts.NewCallID(), c.repaired, contracts.SideEffectsNone
+	o.Tool = c.ref()
+	o.DurationMs = time.Since(c.began).Milliseconds()
+	return &o
+}
+
+// failed returns the outcome that err stands for, or err where it says that there is no such run.
+func (d *callDesk) failed(c *controlCall, err error) (*contracts.Outcome, error) {
+	e := contracts.AsError(err)
+	o := contracts.Outcome{Status: contracts.StatusError, Error: e, RetryAfter: e.RetryAfter}
+	switch e.Code {
+	case contracts.CodeNotFound, contracts.CodeRunClosed:
+		return nil, err
+	case contracts.CodeInvalid, contracts.CodeInvalidArgs:
+		o.Status = contracts.StatusInvalidArgs
+		o.Error = &contracts.Error{Code: contracts.CodeInvalidArgs, Message: e.Message, Fields: e.Fields}
+	case contracts.CodePolicyDenied:
+		o.Status = contracts.StatusBlocked
+	case contracts.CodeUnavailable:
+		o.Status = contracts.StatusUnavailable
+	case contracts.CodeTimeout:
+		o.Status = contracts.StatusTimeout
+	case contracts.CodeRateLimited:
+		o.Status = contracts.StatusRateLimited
+	case contracts.CodeInternal:
+		d.log.Error("control tool failed", "tool", c.name, "run", c.run.ID, "err", err)
+	}
+	return c.outcome(o), nil
+}
+
+// compact returns v as JSON without the escapes that only HTML needs: a model reads it.
+func compact(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode %T: %w", v, err)
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// enough is the number of equal failures in a row from which on a model is told to stop.
+const enough = 3
+
+// repeats counts equal failures of control calls, of the runs used last. Safe for concurrent use.
+type repeats struct {
+	last *lru.Cache[string, repeat]
+}
+
+type repeat struct {
+	what  contracts.Hash
+	times int
+}
+
+func newRepeats() *repeats {
+	last, _ := lru.New[string, repeat](4096)
+	return &repeats{last}
+}
+
+// note counts a failure, and has its error say that it is enough where it is.
+func (r *repeats) note(c *controlCall, o *contracts.Outcome) {
+	key := string(contracts.RunKey(c.tenant, c.run.ID))
+	switch o.Status {
+	case contracts.StatusOK:
+		r.last.Remove(key)
+		return
+	case contracts.StatusUnavailable, contracts.StatusTimeout, contracts.StatusRateLimited, contracts.StatusCancelled:
+		return // another try can help
+	}
+	if o.Error == nil {
+		return
+	}
+	now := repeat{contracts.HashOf([]byte(strings.Join([]string{c.name, string(c.args), string(o.Status), string(o.Error.Code)}, "\x00"))), 1}
+	if before, ok := r.last.Get(key); ok && before.what == now.what {
+		now.times += before.times
+	}
+	r.last.Add(key, now)
+	if now.times >= enough {
+		e := *o.Error
+		e.Message = fmt.Sprintf("Stop: these are %d calls of %s in a row with the same arguments, and each failed in the same way. Do something else. It fails because: %s", now.times, c.name, e.Message)
+		o.Error = &e
+	}
+}

@@ -1,0 +1,260 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolcrib/toolcrib/internal/core/config"
+	"github.com/toolcrib/toolcrib/internal/kit/natstest"
+	"github.com/toolcrib/toolcrib/pkg/client"
+	"github.com/toolcrib/toolcrib/pkg/contracts"
+)
+
+// These tests reach inside for what is only seen after a long time, or when something is wrong.
+
+// serve runs a service that change may have changed, with nobody behind it.
+func serve(t *testing.T, change func(*Service)) *Service {
+	t.Helper()
+	s, err := New(t.Context(), natstest.Open(t), Config{Listen: "127.0.0.1:0"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(s)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run() = %v", err)
+		}
+	})
+	return s
+}
+
+func TestRunThatNobodyPlans(t *testing.T) {
+	s := serve(t, func(s *Service) { s.mcp.runs.patience = 100 * time.Millisecond })
+	c := client.New("http://"+s.Addr().String(), "")
+	_, err := c.OpenRun(t.Context(), client.RunOptions{})
+	if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeTimeout || e.RetryAfter == 0 {
+		t.Errorf("OpenRun() that nobody plans = %v, want a timeout that says when to try again", err)
+	}
+	runs, err := c.Runs(t.Context(), contracts.RunStateClosed, 0)
+	if err != nil || len(runs) != 1 || runs[0].Ending != contracts.EndingCancelled {
+		t.Errorf("after it Runs() = %+v, %v; want the run cancelled", runs, err)
+	}
+}
+
+// planned stores a run that is open, and returns its id.
+func planned(t *testing.T, s *Service) contracts.RunID {
+	t.Helper()
+	id := contracts.NewRunID()
+	rec := &contracts.Run{ID: id, State: contracts.RunStatePlanned, Plan: &contracts.Plan{}}
+	if err := s.mcp.runs.table.Create(t.Context(), contracts.RunKey("local", id), rec, contracts.RunRequested{Run: id}); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestEventStreamShowsLifeAndIsBounded(t *testing.T) {
+	var a *api
+	s := serve(t, func(s *Service) {
+		a = &api{
+			bus: s.bus, runs: s.mcp.runs, calls: s.mcp.calls, live: s.live,
+			streams: make(chan struct{}, 1), quiet: 50 * time.Millisecond, stopping: s.stopping,
+		}
+		keys, _ := newKeyring(Config{})
+		f := newFront(keys, s.Addr(), s.log)
+		a.register(f, "")
+		s.server.Handler = f
+	})
+	url := "http://" + s.Addr().String() + "/v1/runs/" + string(planned(t, s)) + "/events"
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, _ := http.NewRequestWithContext(ctx, "GET", url, nil)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	signs := 0
+	for lines := bufio.NewScanner(res.Body); signs < 3 && lines.Scan(); {
+		if lines.Text() == ": still here" {
+			signs++
+		}
+	}
+	if signs != 3 {
+		t.Errorf("a quiet stream gave %d signs of life, want more", signs)
+	}
+	second, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Body.Close()
+	if second.StatusCode != 429 || second.Header.Get("Retry-After") == "" {
+		t.Errorf("one stream more than there can be = %d, want 429 with Retry-After", second.StatusCode)
+	}
+	cancel()
+	for deadline := time.Now().Add(10 * time.Second); len(a.streams) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the place of a stream that ended is not free")
+		}
+	}
+}
+
+// TestSlowReaderIsCutOff connects without reading.
+func TestSlowReaderIsCutOff(t *testing.T) {
+	ended := make(chan error, 1)
+	s := serve(t, func(s *Service) {
+		f := s.server.Handler.(*front)
+		f.patience = 200 * time.Millisecond
+		f.handle("GET /flood", nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			block := make([]byte, 1<<20)
+			for {
+				if _, err := w.Write(block); err != nil {
+					ended <- err
+					return
+				}
+			}
+		}))
+	})
+	conn, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.Write([]byte("GET /flood HTTP/1.1\r\nHost: " + s.Addr().String() + "\r\n\r\n"))
+	select {
+	case err := <-ended:
+		if e, ok := errors.AsType[net.Error](err); !ok || !e.Timeout() {
+			t.Errorf("the write to a reader that does not read = %v, want a timeout", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("a reader that does not read is not cut off")
+	}
+}
+
+// A logBook keeps what is logged.
+type logBook struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logBook) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logBook) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func TestFaultsStayInTheLog(t *testing.T) {
+	book := &logBook{}
+	s := serve(t, func(s *Service) {
+		f := s.server.Handler.(*front)
+		f.log = slog.New(slog.NewTextHandler(book, nil))
+		f.handle("GET /panic", nil, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("the secret cause") }))
+		f.mux.HandleFunc("GET /unlisted", func(http.ResponseWriter, *http.Request) { t.Error("a route without a rule was reached") })
+	})
+	base := "http://" + s.Addr().String()
+	for path, want := range map[string]int{"/panic": 500, "/unlisted": 403} {
+		res, err := http.Get(base + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p client.Problem
+		json.NewDecoder(res.Body).Decode(&p)
+		res.Body.Close()
+		if res.StatusCode != want || p.Status != want || strings.Contains(p.Detail, "secret") {
+			t.Errorf("GET %s = %d %+v, want a problem of %d without the cause", path, res.StatusCode, p, want)
+		}
+	}
+	if !strings.Contains(book.String(), "the secret cause") {
+		t.Errorf("the log says %q, want the cause in it", book)
+	}
+}
+
+func TestTraceContextGoesOn(t *testing.T) {
+	s := serve(t, func(s *Service) { s.mcp.runs.patience = time.Millisecond })
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	req, _ := http.NewRequestWithContext(t.Context(), "POST", "http://"+s.Addr().String()+"/v1/runs", strings.NewReader("{}"))
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("traceparent", "00-"+trace+"-b7ad6b7169203331-01")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	stream, err := s.bus.JS.Stream(t.Context(), contracts.StreamEvents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := stream.GetLastMsgForSubject(t.Context(), contracts.AllRunRequested)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Header["traceparent"]; len(got)+len(m.Header["Traceparent"]) != 1 || !strings.Contains(m.Header.Get("Traceparent")+strings.Join(got, ""), trace) {
+		t.Errorf("the event's headers are %v, want the request's trace %s", m.Header, trace)
+	}
+}
+
+func TestToolResult(t *testing.T) {
+	tool := contracts.TextResult("said", json.RawMessage(`{"a":1}`))
+	for _, tt := range []struct {
+		outcome contracts.Outcome
+		want    string
+	}{
+		{contracts.Outcome{Status: contracts.StatusOK, Result: tool}, `{"content":[{"type":"text","text":"said"}],"structuredContent":{"a":1}}`},
+		{contracts.Outcome{Status: contracts.StatusOK, Result: &contracts.Result{}}, `{"content":[]}`},
+		{contracts.Outcome{Status: contracts.StatusError, Result: tool, Error: contracts.Errorf(contracts.CodeInvalidOutput, "bad")}, `{"content":[{"type":"text","text":"{\"status\":\"error\",\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"said\"}],\"structuredContent\":{\"a\":1}},\"error\":{\"code\":\"invalid_output\",\"message\":\"bad\"},\"callId\":\"\",\"durationMs\":0}"}],"isError":true}`},
+		{contracts.Outcome{Status: contracts.StatusWaiting, CallID: "c"}, `{"content":[{"type":"text","text":"{\"status\":\"waiting\",\"callId\":\"c\",\"durationMs\":0}"}],"isError":true}`},
+	} {
+		got, err := toolResult(&client.CallAnswer{Outcome: tt.outcome})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(got)
+		if d := cmp.Diff(tt.want, string(b)); d != "" || err != nil {
+			t.Errorf("toolResult(%+v), %v (-want +got):\n%s", tt.outcome, err, d)
+		}
+	}
+}
+
+func TestFromConfig(t *testing.T) {
+	hash := string(contracts.HashOf([]byte("k")))
+	c, err := config.Parse([]byte(`{"listen":"0.0.0.0:1","tenants":{"acme":{"limits":{"callTimeoutMs":5000},"keys":[{"name":"n","hash":"`+hash+`","scopes":["runs","read"]}]}}}`), "t.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Config{Listen: "0.0.0.0:1", Tenants: map[contracts.TenantID]Tenant{
+		"acme": {CallTimeout: 5 * time.Second, Keys: []Key{{Name: "n", Hash: contracts.Hash(hash), Scopes: []string{"runs", "read"}}}},
+	}}
+	if d := cmp.Diff(want, FromConfig(c)); d != "" {
+		t.Errorf("FromConfig() (-want +got):\n%s", d)
+	}
+	if got := FromConfig(c).withDefaults(); got.callTimeout("acme") != 5*time.Second || got.callTimeout("other") != time.Minute {
+		t.Errorf("call timeouts = %v and %v, want 5 s and the default", got.callTimeout("acme"), got.callTimeout("other"))
+	}
+	c, err = config.Parse([]byte(`{"limits":{"callTimeoutMs":7000}}`), "t.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(Config{Listen: "127.0.0.1:7420", CallTimeout: 7 * time.Second}, FromConfig(c)); d != "" {
+		t.Errorf("FromConfig() of no tenants (-want +got):\n%s", d)
+	}
+}
