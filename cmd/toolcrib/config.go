@@ -1,0 +1,70 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolcrib/toolcrib/internal/core/config"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	check := &cobra.Command{
+		Use: "check FILE", Short: "Check a configuration file", Args: exactly(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			problems, err := checkConfig(args[0])
+			if err != nil {
+				return err
+			}
+			if a.json {
+				if err := a.printJSON(problems); err != nil {
+					return err
+				}
+			}
+			if len(problems) > 0 {
+				if a.json {
+					return errTold
+				}
+				return problems
+			}
+			a.note("%s is good", args[0])
+			return nil
+		},
+	}
+	schema := &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of the configuration file", Args: exactly(0),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(a.stdout, string(config.Schema()))
+			return err
+		},
+	}
+	return group("config", "Check the configuration file and print its schema", check, schema)
+}
+
+// checkConfig returns what is wrong with the file at path.
+func checkConfig(path string) (config.Problems, error) {
+	c, err := config.Load(path)
+	if err == nil {
+		err = c.Check()
+	}
+	if problems, ok := errors.AsType[config.Problems](err); ok {
+		return problems, nil
+	}
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return nil, nil
+}
+
+// protocolVersion returns the protocolVersion of the result of initialize, "" where there is none.
+func protocolVersion(result json.RawMessage) string {
+	var r struct {
+		ProtocolVersion string `json:"protocolVersion"`
+	}
+	if json.Unmarshal(result, &r) != nil {
+		return ""
+	}
+	return r.ProtocolVersion
+}
