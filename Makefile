@@ -1,0 +1,79 @@
+# Everything that is done with this repository. `make` alone lists it.
+# It needs Go, a C compiler (for the race detector), Node and npm.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# The folders of the modules in go.work.
+MODULES = $(shell go list -m -f '{{.Dir}}')
+# A cached result would hide a change outside of a test's own module; TESTFLAGS= allows it.
+TESTFLAGS = -count=1
+FUZZTIME = 10s
+
+npm := examples/npm/node_modules/.package-lock.json
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/toolcrib
+	go build -trimpath -o bin/toolcrib ./cmd/toolcrib
+
+.PHONY: demo
+demo: build npm ## do the main job on real MCP servers, in a temporary folder
+	bin/toolcrib demo
+
+.PHONY: test
+test: npm bin/testsum ## run all tests with the race detector
+	go test -race -timeout 8m $(TESTFLAGS) -json work | bin/testsum
+
+.PHONY: lint
+lint: bin/staticcheck ## gofmt, vet and staticcheck
+	@files=$$(gofmt -l $(MODULES)); if [ -n "$$files" ]; then echo "gofmt -w is needed for:"; echo "$$files"; exit 1; fi
+	go vet work
+	@for m in $(MODULES); do echo "staticcheck $$m"; (cd $$m && $(CURDIR)/bin/staticcheck ./...); done
+
+.PHONY: check
+check: ## check that each module stands alone: tidy, build and vet without go.work
+	@for m in $(MODULES); do echo "check $$m"; (cd $$m && export GOWORK=off && go mod tidy -diff && go build -o /dev/null ./... && go vet ./...); done
+
+.PHONY: generate
+generate: ## write what docs/ takes from the source
+	cd pkg/contracts && go run ./gen . ../../docs
+	if [ -d services/gateway/gen ]; then cd services/gateway && go run ./gen ../../docs; fi
+
+.PHONY: tidy
+tidy: ## bring all modules to the same versions of what they require
+	go work sync
+	@for m in $(MODULES) $(CURDIR)/tools; do echo "tidy $$m"; (cd $$m && GOWORK=off go mod tidy); done
+
+.PHONY: bench
+bench: ## run all benchmarks
+	go test -run '^$$' -bench . -benchmem work
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME
+	@grep -rHoE --include='*_test.go' --exclude-dir=node_modules '^func Fuzz[A-Za-z0-9_]+' $(MODULES) | while IFS=: read -r file name; do \
+		name=$${name#func }; echo "$$name in $$(dirname $$file)"; \
+		(cd $$(dirname $$file) && go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) .) </dev/null; \
+	done
+
+.PHONY: npm
+npm: $(npm) ## install the public MCP servers and clients of the demo and the tests
+
+$(npm): examples/npm/package.json examples/npm/package-lock.json examples/npm/.npmrc
+	cd examples/npm && npm ci
+	@touch $@
+
+.PHONY: clean
+clean: ## remove what was built and installed
+	rm -rf bin dist examples/npm/node_modules
+
+bin/staticcheck: tools/go.mod tools/go.sum
+	cd tools && GOWORK=off GOBIN=$(CURDIR)/bin go install tool
+	@touch $@
+
+bin/testsum: $(wildcard internal/house/testsum/*.go)
+	go build -o $@ ./internal/house/testsum

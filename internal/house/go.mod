@@ -1,0 +1,3 @@
+module github.com/toolcrib/toolcrib/internal/house
+
+go 1.26.0
