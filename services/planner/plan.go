@@ -57,7 +57,10 @@ func (s *Service) draft(ctx context.Context, t contracts.TenantID, r *contracts.
 			return nil, err
 		}
 	}
-	basis := s.state.Basis(t)
+	basis, err := s.sync(ctx, t)
+	if err != nil {
+		return nil, err
+	}
 	e, err := s.policy(t, r.Request.Labels)
 	if err != nil {
 		return nil, err

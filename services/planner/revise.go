@@ -55,7 +55,10 @@ func (s *Service) reviseOnce(ctx context.Context, key contracts.Key) (*contracts
 		return nil, err
 	}
 	t := key.Tenant()
-	basis := s.state.Basis(t)
+	basis, err := s.sync(ctx, t)
+	if err != nil {
+		return nil, err
+	}
 	if r.Plan.Basis == basis {
 		return r.Plan, nil
 	}

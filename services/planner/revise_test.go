@@ -2,6 +2,7 @@ package planner
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -206,6 +207,25 @@ func TestStricterOfBoth(t *testing.T) {
 	}
 }
 
+// A policy holds from the moment it is set, for runs that are opened and for those that are open.
+func TestPolicyHoldsAtOnce(t *testing.T) {
+	t.Parallel()
+	c := startCrib(t, Config{})
+	c.list(acme, "mcp:mail", tools("mcp:mail", "a", "b", "c", "d", "e", "f", "send")...)
+	opened := c.open(acme, contracts.RunRequest{})
+	c.policy(acme)
+	for i, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		_, err := c.s.policies.Transition(t.Context(), contracts.PolicyKey(acme, contracts.PolicyAPI), func(r *contracts.PolicyRecord) ([]contracts.Event, error) {
+			r.Layers = append(r.Layers, deny("*:"+name))
+			return nil, nil
+		})
+		c.check(err)
+		if p := c.revise(acme, opened.ID); p.Catalogue.Size != 6-i {
+			t.Errorf("with %s denied, the open run has %d tools, want %d", name, p.Catalogue.Size, 6-i)
+		}
+	}
+}
+
 func TestReviseRefuses(t *testing.T) {
 	t.Parallel()
 	c := startCrib(t, Config{})
@@ -288,6 +308,9 @@ func TestReviseInTwoReplicas(t *testing.T) {
 			})
 		}
 		both.Wait()
+	}
+	if _, err := c.s.revised(t.Context(), contracts.RunKey(acme, r.ID), r.Plan, &world{}, "x", 0); !errors.Is(err, errOvertaken) {
+		t.Errorf("revised() from a plan that was overtaken = %v, want %v", err, errOvertaken)
 	}
 	if n := len(events[contracts.RunRevised](c, acme, r.ID)); n != 5 {
 		t.Errorf("%d revisions, want 5", n)

@@ -13,6 +13,8 @@ const (
 	loadWait = 5 * time.Second
 	// mostWait caps what a run can wish to wait for its sources.
 	mostWait = time.Minute
+	// syncWait is how long the newest policies can take to come.
+	syncWait = 5 * time.Second
 	// mostWaiting bounds the runs of one tenant that wait at a time in one replica, so that those of others are not held up.
 	mostWaiting = workers / 4
 )
@@ -84,6 +86,16 @@ func (s *Service) awaited(t contracts.TenantID, labels contracts.Labels, load, a
 		}
 	}
 	return until, changed, nil
+}
+
+// sync waits until this process knows the policies that hold now, and returns the basis of what it then knows.
+func (s *Service) sync(ctx context.Context, t contracts.TenantID) (basis string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, syncWait)
+	defer cancel()
+	if err := s.state.Sync(ctx); err != nil {
+		return "", err
+	}
+	return s.state.Basis(t), nil
 }
 
 // policy returns what holds now for a run of tenant t with these labels. A policy that cannot be evaluated lets nothing
