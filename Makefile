@@ -42,7 +42,7 @@ check: ## check that each module stands alone: tidy, build and vet without go.wo
 .PHONY: generate
 generate: ## write what docs/ takes from the source
 	cd pkg/contracts && go run ./gen . ../../docs
-	if [ -d services/gateway/gen ]; then cd services/gateway && go run ./gen ../../docs; fi
+	cd cmd/toolcrib && go test -count=1 -run '^TestOpenAPI$$' . -update
 
 .PHONY: tidy
 tidy: ## bring all modules to the same versions of what they require
