@@ -172,7 +172,7 @@ func TestDistance(t *testing.T) {
 		}
 		return string(r)
 	}
-	for range 3000 {
+	for range 800 {
 		a, b := random(), random()
 		if rng.IntN(2) == 0 && len(a) > 4 { // two that are near
 			b = a[1:3] + "x" + a[3:]

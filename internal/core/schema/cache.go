@@ -24,7 +24,7 @@ type cacheKey struct {
 	sum  uint64
 }
 
-// NewCache returns a cache of at most n validators, at least one. A usual validator takes some 50 KB.
+// NewCache returns a cache of at most n validators, at least one. A usual validator takes some 20 KB.
 func NewCache(n int) *Cache {
 	kept, err := lru.New[cacheKey, func() (*Validator, error)](max(n, 1))
 	if err != nil {

@@ -35,10 +35,18 @@ func newGuard(sch *jsonschema.Schema) *guard {
 }
 
 func (g *guard) watch(s *jsonschema.Schema) {
-	cost := own(s)
+	// The library compares with an enumeration before it looks at the format, so the schema around pays for it.
+	once, each := 1, 0
+	for _, c := range children(s) {
+		once += comparing(c)
+	}
+	for _, c := range elementwise(s) {
+		each += comparing(c)
+	}
 	format := s.Format
 	watch := &jsonschema.Format{Name: "watched", Validate: func(v any) error {
-		if g.left -= cost + size(v)/2 + matching(s, v); g.left < 0 {
+		n := size(v)
+		if g.left -= once + n/2 + n*each + matching(s, v); g.left < 0 {
 			panic(spent{})
 		}
 		if format == nil {
@@ -53,9 +61,12 @@ func (g *guard) watch(s *jsonschema.Schema) {
 }
 
 // own returns what one evaluation of s costs without its subschemas and its pattern.
-func own(s *jsonschema.Schema) int {
+func own(s *jsonschema.Schema) int { return 1 + comparing(s) }
+
+// comparing returns what comparing one value with the enumeration of s costs.
+func comparing(s *jsonschema.Schema) int {
 	if s.Enum == nil {
-		return 1
+		return 0
 	}
 	numbers := 0
 	for _, v := range s.Enum.Values {
@@ -63,7 +74,7 @@ func own(s *jsonschema.Schema) int {
 			numbers++ // both are parsed for every comparison
 		}
 	}
-	return 1 + len(s.Enum.Values)/8 + 2*numbers
+	return len(s.Enum.Values)/8 + 2*numbers
 }
 
 // matchUnit is how many instructions times bytes of matching cost as much as an evaluation.

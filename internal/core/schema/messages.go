@@ -32,6 +32,7 @@ type report struct {
 // A problem is one thing that is wrong with one field.
 type problem struct {
 	path    []string
+	at      string // path as a pointer, set at the end
 	message string
 	missing bool      // a required property
 	value   *mismatch // where the value is of the wrong kind or not among those allowed
@@ -42,16 +43,21 @@ func newReport(doc any) *report { return &report{doc: doc} }
 // fields returns the wrong fields, one entry each, sorted by their pointers.
 func (r *report) fields(e *jsonschema.ValidationError) []contracts.FieldError {
 	r.add(e)
-	slices.SortStableFunc(r.found, func(a, b problem) int { return strings.Compare(pointer(a.path), pointer(b.path)) })
+	for i := range r.found {
+		r.found[i].at = pointer(r.found[i].path)
+	}
+	slices.SortStableFunc(r.found, func(a, b problem) int { return strings.Compare(a.at, b.at) })
 	var list []contracts.FieldError
+	before := ""
 	for _, p := range r.found {
-		at := shortPointer(p.path)
-		switch last := len(list) - 1; {
-		case last < 0 || list[last].Field != at:
-			list = append(list, contracts.FieldError{Field: at, Message: names.Cut(p.message, longestText)})
+		last := len(list) - 1
+		switch {
+		case last < 0 || before != p.at:
+			list = append(list, contracts.FieldError{Field: shortPointer(p.path), Message: names.Cut(p.message, longestText)})
 		case !strings.Contains(list[last].Message, p.message):
 			list[last].Message = names.Cut(list[last].Message+"; "+p.message, longestText)
 		}
+		before = p.at
 	}
 	if more := len(list) - mostFields; more > 0 {
 		list = append(list[:mostFields], contracts.FieldError{Message: fmt.Sprintf("%d more fields are wrong", more)})
@@ -76,7 +82,7 @@ func shortPointer(path []string) string {
 
 func (r *report) say(e *jsonschema.ValidationError, path []string, format string, args ...any) {
 	_, missing := e.ErrorKind.(*kind.Required)
-	r.found = append(r.found, problem{path, fmt.Sprintf(format, args...), missing, mismatchOf(e.ErrorKind)})
+	r.found = append(r.found, problem{path: path, message: fmt.Sprintf(format, args...), missing: missing, value: mismatchOf(e.ErrorKind)})
 }
 
 func below(path []string, name string) []string { return append(slices.Clip(path), name) }

@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"slices"
+
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
@@ -23,14 +25,14 @@ func reachable(sch *jsonschema.Schema) map[*jsonschema.Schema]bool {
 
 // children returns the subschemas that evaluating s can evaluate.
 func children(s *jsonschema.Schema) []*jsonschema.Schema {
-	list := []*jsonschema.Schema{
-		s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties,
-		s.Contains, s.Items2020, s.UnevaluatedItems,
-	}
+	list := []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else}
 	if s.DynamicRef != nil {
 		list = append(list, s.DynamicRef.Ref)
 	}
 	for _, of := range [][]*jsonschema.Schema{s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems} {
+		list = append(list, of...)
+	}
+	if of, ok := s.Items.([]*jsonschema.Schema); ok {
 		list = append(list, of...)
 	}
 	for _, m := range []map[string]*jsonschema.Schema{s.Properties, s.DependentSchemas} {
@@ -38,37 +40,35 @@ func children(s *jsonschema.Schema) []*jsonschema.Schema {
 			list = append(list, c)
 		}
 	}
+	for _, d := range s.Dependencies {
+		if c, ok := d.(*jsonschema.Schema); ok {
+			list = append(list, c)
+		}
+	}
+	return append(present(list), elementwise(s)...)
+}
+
+// elementwise returns those that it can evaluate for each element of an array or object.
+func elementwise(s *jsonschema.Schema) []*jsonschema.Schema {
+	list := []*jsonschema.Schema{s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems}
 	for _, c := range s.PatternProperties {
 		list = append(list, c)
 	}
 	for _, mixed := range []any{s.AdditionalProperties, s.AdditionalItems, s.Items} {
-		list = append(list, schemasOf(mixed)...)
-	}
-	for _, d := range s.Dependencies {
-		list = append(list, schemasOf(d)...)
+		if c, ok := mixed.(*jsonschema.Schema); ok {
+			list = append(list, c)
+		}
 	}
 	for _, ext := range s.Extensions {
 		if n, ok := ext.(nameCheck); ok {
 			list = append(list, n.names)
 		}
 	}
-	present := list[:0]
-	for _, c := range list {
-		if c != nil {
-			present = append(present, c)
-		}
-	}
-	return present
+	return present(list)
 }
 
-func schemasOf(v any) []*jsonschema.Schema {
-	switch v := v.(type) {
-	case *jsonschema.Schema:
-		return []*jsonschema.Schema{v}
-	case []*jsonschema.Schema:
-		return v
-	}
-	return nil
+func present(list []*jsonschema.Schema) []*jsonschema.Schema {
+	return slices.DeleteFunc(list, func(s *jsonschema.Schema) bool { return s == nil })
 }
 
 // A nameCheck does what propertyNames says. The library's own check gives its errors a
