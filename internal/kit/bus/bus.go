@@ -157,6 +157,9 @@ func (b *Bus) provision(ctx context.Context) error {
 			Name: contracts.StreamDispatch, Subjects: []string{"dispatch.>"}, Retention: jetstream.WorkQueuePolicy,
 			MaxAge: dispatchMaxAge, MaxMsgsPerSubject: dispatchMost, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true,
 			Duplicates: dedupWindow,
+			// Wake-ups are made anew from the records that they are about. On files, each one that is
+			// taken would leave the stream empty and have the server begin a file.
+			Storage: jetstream.MemoryStorage,
 		},
 		{
 			Name: contracts.StreamTimers, Subjects: []string{"timer.>", "due.>"},
@@ -164,7 +167,6 @@ func (b *Bus) provision(ctx context.Context) error {
 		},
 		{Name: contracts.StreamDead, Subjects: []string{"dead.>"}, MaxAge: deadMaxAge, AllowDirect: true},
 	} {
-		c.Storage = jetstream.FileStorage
 		c.Replicas = b.replicas
 		if _, err := b.JS.CreateOrUpdateStream(ctx, c); err != nil {
 			return fmt.Errorf("make stream %s: %w", c.Name, err)

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,21 +72,22 @@ type Consumer struct {
 	Workers int      // messages handled at once by this replica; 0 means 16
 	// MaxTries is the number of failures after which a message becomes a dead letter; 0 means 8.
 	MaxTries int
+	// Lost is how long the server waits for a word about a message before it gives it to another
+	// replica; 0 means 30 s. A handler that takes longer is no reason: the consumer says that it is at work.
+	Lost time.Duration
 	// Unbounded lifts the limit on messages that are delivered and not settled, for handlers that put many off.
 	Unbounded bool
 }
 
-const ackWait = 30 * time.Second
+const defaultLost = 30 * time.Second
 
 // Consume handles messages until ctx is done, then finishes those it took and returns nil.
 func (b *Bus) Consume(ctx context.Context, c Consumer, h Handler) error {
-	workers := max(c.Workers, 0)
-	if workers == 0 {
-		workers = 16
-	}
+	workers := cmp.Or(c.Workers, 16)
+	lost := cmp.Or(c.Lost, defaultLost)
 	cfg := jetstream.ConsumerConfig{
 		Durable: c.Durable, FilterSubjects: c.Filters, AckPolicy: jetstream.AckExplicitPolicy,
-		AckWait: ackWait, MaxDeliver: -1, MaxAckPending: max(1000, 4*workers), Replicas: b.replicas,
+		AckWait: lost, MaxDeliver: -1, MaxAckPending: max(1000, 4*workers), Replicas: b.replicas,
 	}
 	if c.Unbounded {
 		cfg.MaxAckPending = -1
@@ -94,10 +96,7 @@ func (b *Bus) Consume(ctx context.Context, c Consumer, h Handler) error {
 	if err != nil {
 		return fmt.Errorf("make consumer %s: %w", c.Durable, err)
 	}
-	s := &settler{bus: b, log: b.log.With("consumer", c.Durable), durable: c.Durable, stream: c.Stream, maxTries: c.MaxTries}
-	if s.maxTries == 0 {
-		s.maxTries = 8
-	}
+	s := &settler{bus: b, log: b.log.With("consumer", c.Durable), durable: c.Durable, stream: c.Stream, maxTries: cmp.Or(c.MaxTries, 8), lost: lost}
 	slots := make(chan struct{}, workers)
 	var running sync.WaitGroup
 	cc, err := cons.Consume(func(msg jetstream.Msg) {
@@ -131,6 +130,7 @@ type settler struct {
 	durable  string
 	stream   string
 	maxTries int
+	lost     time.Duration
 }
 
 func (s *settler) run(ctx context.Context, msg jetstream.Msg, h Handler) {
@@ -172,11 +172,11 @@ func (s *settler) heartbeat(msg jetstream.Msg) (stop func()) {
 		if err := msg.InProgress(); err != nil {
 			s.log.Warn("heartbeat", "subject", msg.Subject(), "err", err)
 		}
-		timer.Reset(ackWait / 3)
+		timer.Reset(s.lost / 3)
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	timer = time.AfterFunc(ackWait/3, beat)
+	timer = time.AfterFunc(s.lost/3, beat)
 	return func() {
 		mu.Lock()
 		defer mu.Unlock()

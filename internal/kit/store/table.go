@@ -206,29 +206,35 @@ func (t *Table[T, P]) publish(ctx context.Context, key contracts.Key, rec P, rev
 	return nil
 }
 
-// sweepAfter is how long a change may leave its events unpublished before the sweeper does it.
-const sweepAfter = 5 * time.Second
+// Times of the sweep.
+const (
+	// sweepAfter is how long a change may leave its events unpublished before the sweeper does it.
+	sweepAfter = 5 * time.Second
+	// sweepLost is how long a record that a sweeper had at hand when it died is left alone.
+	sweepLost = 10 * time.Second
+)
 
 // Sweep publishes, until ctx is done, the events that a crash left in records.
-// All replicas that sweep a bucket under one name share the work. After that it gives
-// each record to next, nil for nothing, which says when it wants to see the record again
-// unless it has changed by then; 0 means no more.
+// All replicas that sweep a bucket under one name share the work. It gives each record
+// that owes no event to next, nil for nothing, which says when it wants to see the record again
+// unless it has changed by then; 0 means no more. What next is given may be behind by the time that it acts.
 func (t *Table[T, P]) Sweep(ctx context.Context, name string, next func(context.Context, contracts.Key, P) (time.Duration, error)) error {
 	prefix := "$KV." + t.name + "."
-	return t.bus.Consume(ctx, bus.Consumer{Stream: "KV_" + t.name, Durable: name, Unbounded: true}, func(ctx context.Context, m bus.Message) error {
+	c := bus.Consumer{Stream: "KV_" + t.name, Durable: name, Unbounded: true, Lost: sweepLost}
+	return t.bus.Consume(ctx, c, func(ctx context.Context, m bus.Message) error {
 		key := contracts.Key(m.Subject[len(prefix):])
-		rec, rev, err := t.get(ctx, key)
-		if contracts.CodeOf(err) == contracts.CodeNotFound || err == nil && rev != m.Seq {
-			return nil // gone, or changed: the newer revision comes by itself
+		if len(m.Data) == 0 {
+			return nil // deleted
 		}
-		if err != nil {
-			return err
+		rec := P(new(T))
+		if err := json.Unmarshal(m.Data, rec); err != nil {
+			return contracts.Errorf(contracts.CodeInvalid, "decode %s %s: %w", t.name, key, err)
 		}
 		if len(*rec.Notes()) > 0 {
 			if wait := time.Until(m.Stored.Add(sweepAfter)); wait > 0 {
 				return bus.Later(wait)
 			}
-			return t.publish(ctx, key, rec, rev)
+			return t.repair(ctx, key, m.Seq)
 		}
 		if next == nil {
 			return nil
@@ -241,4 +247,16 @@ func (t *Table[T, P]) Sweep(ctx context.Context, name string, next func(context.
 		}
 		return nil
 	})
+}
+
+// repair publishes the notes of a record that has not changed since the revision. Of one that has, the newer revision comes by itself.
+func (t *Table[T, P]) repair(ctx context.Context, key contracts.Key, rev uint64) error {
+	rec, now, err := t.get(ctx, key)
+	if contracts.CodeOf(err) == contracts.CodeNotFound || err == nil && now != rev {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return t.publish(ctx, key, rec, rev)
 }
