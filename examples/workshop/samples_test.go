@@ -47,6 +47,7 @@ func samples() []sample {
 
 		{area: "shop", tool: "list_items", args: `{"category":"tools","maxPrice":30,"sort":"-price"}`, want: `{"items":[{"sku":"CLA-03"`},
 		{area: "shop", tool: "get_item", args: `{"sku":"BCH-01"}`, want: `"stock":2`},
+		{area: "shop", tool: "view_cart", args: `{}`, want: `"lines":[]`},
 		{area: "shop", tool: "add_to_cart", args: `{"sku":"GLU-02","quantity":3}`, want: `"total":29.4`},
 		{area: "shop", tool: "view_cart", args: `{}`, want: `"quantity":3`},
 		{area: "shop", tool: "checkout", args: `{"shipTo":{"street":"Storgatan 1","city":"Lund","country":"SE"},"billTo":null,"payment":{"method":"invoice","vatId":"SE5566"}}`, want: `"orderId":"ORD-7002"`},

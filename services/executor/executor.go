@@ -1,0 +1,191 @@
+// Package executor owns the sources and executes calls. It discovers the tools
+// of every configured source and publishes their listings, and it takes calls
+// from requested to finished: resolution, policy, validation, execution and output limits, so
+// that each accepted call ends in one outcome and none that may change something runs twice.
+//
+// It plans no runs, searches nothing, and knows no caller: what it needs to know of a call is in the call's record.
+package executor
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/toolcrib/toolcrib/internal/core/calls"
+	"github.com/toolcrib/toolcrib/internal/core/catalogue"
+	"github.com/toolcrib/toolcrib/internal/core/config"
+	"github.com/toolcrib/toolcrib/internal/core/live"
+	"github.com/toolcrib/toolcrib/internal/core/policy"
+	"github.com/toolcrib/toolcrib/internal/core/schema"
+	"github.com/toolcrib/toolcrib/internal/kit/bus"
+	"github.com/toolcrib/toolcrib/internal/kit/run"
+	"github.com/toolcrib/toolcrib/internal/kit/store"
+	"github.com/toolcrib/toolcrib/pkg/contracts"
+)
+
+// Config says which sources there are and how calls are executed. The zero value of each field is its default.
+type Config struct {
+	// Sources are the sources of each tenant. Every tenant named here has the built-in tools besides.
+	// What of the bucket of sources is not among these is removed from it.
+	Sources map[contracts.TenantID][]config.Source
+	// Environ is the environment of the process, as [os.Environ] gives it: references of sources are looked up in it,
+	// and processes inherit its harmless part (PATH, HOME, …). Nil means an empty one.
+	Environ []string
+	// CallTimeout ends calls whose record has no deadline; 0 means 60 s.
+	CallTimeout time.Duration
+	Workers     int           // calls executed at once; 0 means 128
+	TenantCalls int           // of these, calls of one tenant; 0 means 64
+	Lease       time.Duration // how long an executor that is not heard of keeps a call; 0 means 30 s
+	Idle        time.Duration // after which a session's unused connection is closed; 0 means 10 min
+	Fresh       time.Duration // age at which a listing is refreshed; 0 means [contracts.ListingFresh]
+}
+
+// FromConfig returns the Config that the product's file and the environment, as [os.Environ] gives it, ask for.
+func FromConfig(c *config.Config, environ []string) Config {
+	out := Config{Sources: map[contracts.TenantID][]config.Source{}, Environ: environ}
+	for _, t := range c.TenantIDs() {
+		out.Sources[t] = c.Sources(t)
+	}
+	return out
+}
+
+func (c Config) withDefaults() Config {
+	set(&c.CallTimeout, time.Minute)
+	set(&c.Workers, 128)
+	set(&c.TenantCalls, 64)
+	set(&c.Lease, 30*time.Second)
+	set(&c.Idle, 10*time.Minute)
+	set(&c.Fresh, contracts.ListingFresh)
+	return c
+}
+
+func set[V int | time.Duration](v *V, fallback V) {
+	if *v <= 0 {
+		*v = fallback
+	}
+}
+
+// resolver looks references of sources up.
+func (c Config) resolver() config.Resolver {
+	env := map[string]string{}
+	for _, kv := range c.Environ {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			env[k] = v
+		}
+	}
+	return config.Resolver{
+		Lookup:   func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		ReadFile: os.ReadFile,
+	}
+}
+
+// How many compiled schemas and policies a Service keeps.
+const (
+	keptSchemas  = 500
+	keptPolicies = 500
+)
+
+// A Service is one executor. Any number of them share the work on one bus. Make one with [New].
+type Service struct {
+	cfg      Config
+	id       string // names this executor in the calls it owns
+	bus      *bus.Bus
+	log      *slog.Logger
+	calls    *store.Table[contracts.Call, *contracts.Call]
+	sources  *store.Table[contracts.SourceRecord, *contracts.SourceRecord]
+	bucket   jetstream.KeyValue // of sources, for what a table cannot do
+	caller   *calls.Caller
+	library  *catalogue.Library
+	state    *live.State
+	schemas  *schema.Cache
+	policies *lru.Cache[string, *policy.Policy] // of plans, by tenant and hash
+
+	configured map[contracts.Key]*source
+	pool       *pool
+	listings   *discoverer
+	running    *running
+}
+
+// New prepares an executor; it starts nothing. A nil log is silent.
+func New(ctx context.Context, b *bus.Bus, cfg Config, log *slog.Logger) (*Service, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	cfg = cfg.withDefaults()
+	s := &Service{cfg: cfg, id: newID(), bus: b, log: log, configured: configure(cfg), running: newRunning(cfg.TenantCalls)}
+	var err error
+	if s.calls, err = store.OpenTable[contracts.Call](ctx, b, contracts.BucketCalls); err != nil {
+		return nil, err
+	}
+	if s.sources, err = store.OpenTable[contracts.SourceRecord](ctx, b, contracts.BucketSources); err != nil {
+		return nil, err
+	}
+	if s.bucket, err = b.JS.KeyValue(ctx, contracts.BucketSources); err != nil {
+		return nil, err
+	}
+	if s.caller, err = calls.Open(ctx, b); err != nil {
+		return nil, err
+	}
+	if s.library, err = catalogue.Open(ctx, b); err != nil {
+		return nil, err
+	}
+	if s.state, err = live.Open(ctx, b); err != nil {
+		return nil, err
+	}
+	s.schemas = schema.NewCache(keptSchemas)
+	s.policies, _ = lru.New[string, *policy.Policy](keptPolicies)
+	s.pool = newPool(cfg.Idle, log)
+	s.listings = newDiscoverer(s)
+	return s, nil
+}
+
+func newID() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return "exec_" + hex.EncodeToString(b[:])
+}
+
+// Name returns "executor".
+func (s *Service) Name() string { return "executor" }
+
+// stopGrace is how long calls that run when the service is stopped have to end by themselves.
+const stopGrace = 5 * time.Second
+
+// Run works until ctx is done. Then it takes no more calls, gives those that run 5 seconds, and ends all connections.
+func (s *Service) Run(ctx context.Context) error {
+	s.pool.open()
+	defer s.pool.close()
+	idle := make(chan struct{}) // closed once no call runs any more
+	err := run.Group(ctx, s.state.Run, s.listings.run, s.serve, s.listen, s.sweep,
+		func(ctx context.Context) error {
+			defer close(idle)
+			return s.dispatch(ctx)
+		},
+		func(ctx context.Context) error {
+			<-ctx.Done()
+			select {
+			case <-idle:
+			case <-time.After(stopGrace):
+				s.running.stopAll()
+			}
+			return nil
+		},
+		func(ctx context.Context) error { return s.sources.Sweep(ctx, "executor-sources", nil) })
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // it was stopped while it began
+		return nil
+	}
+	return err
+}
+
+// serve answers questions.
+func (s *Service) serve(ctx context.Context) error {
+	return s.bus.Serve(ctx, s.Name(), bus.Answers(contracts.VerbDiscover, s.listings.answer))
+}

@@ -1,0 +1,121 @@
+package mcp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+)
+
+// A web sends the requests of one connection to an address, with its headers, and notes what comes back.
+type web struct {
+	base    *http.Transport
+	url     *url.URL
+	headers map[string]string
+}
+
+func newWeb(cfg Config) (*web, error) {
+	u, err := url.Parse(cfg.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("url: not an http or https URL")
+	}
+	base := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16}
+	return &web{base, u, cfg.Headers}, nil
+}
+
+const mostRedirects = 5
+
+func (w *web) client() *http.Client {
+	return &http.Client{Transport: w, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+		if len(via) >= mostRedirects {
+			return fmt.Errorf("more than %d redirects", mostRedirects)
+		}
+		return nil
+	}}
+}
+
+// RoundTrip sends a request. The headers, which may be secrets, go to the configured host only, whatever redirects say.
+func (w *web) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx := r.Context()
+	capture := captureOf(ctx)
+	if capture != nil {
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { capture.markSent(true) }})
+	}
+	r = r.Clone(ctx)
+	if r.URL.Scheme == w.url.Scheme && r.URL.Host == w.url.Host {
+		for k, v := range w.headers {
+			r.Header.Set(k, v)
+		}
+	}
+	resp, err := w.base.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if capture != nil && resp.StatusCode >= 400 && resp.StatusCode < 500 {
+		capture.refuse(resp.Status)
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	resp.Body = &body{ReadCloser: resp.Body, capture: capture, events: kind == "text/event-stream"}
+	return resp, nil
+}
+
+// A body passes an answer on, bounds the size of its messages, and gives what it holds to a capture before the reader has it.
+type body struct {
+	io.ReadCloser
+	capture *capture // may be nil
+	events  bool     // server-sent events, else one message
+	resumes bool     // the events have ids: a broken stream can be taken up again
+	message []byte   // the message, or the data of the event, so far
+	line    []byte   // of an event stream, so far
+}
+
+var errTooLong = fmt.Errorf("the server sent a message of more than %d MiB", longestMessage>>20)
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.events {
+		for _, c := range p[:n] {
+			b.event(c)
+		}
+	} else {
+		b.message = append(b.message, p[:n]...)
+	}
+	if len(b.message)+len(b.line) > longestMessage {
+		return 0, errTooLong
+	}
+	if errors.Is(err, io.EOF) {
+		b.flush()
+	}
+	if err != nil && b.events && !b.resumes && b.capture != nil {
+		b.capture.lost()
+	}
+	return n, err
+}
+
+// event takes the next byte of an event stream.
+func (b *body) event(c byte) {
+	if c != '\n' {
+		b.line = append(b.line, c)
+		return
+	}
+	line := bytes.TrimSuffix(b.line, []byte("\r"))
+	if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+		b.message = append(append(b.message, bytes.TrimPrefix(data, []byte(" "))...), '\n')
+	}
+	b.resumes = b.resumes || bytes.HasPrefix(line, []byte("id:"))
+	if len(line) == 0 {
+		b.flush()
+	}
+	b.line = b.line[:0]
+}
+
+func (b *body) flush() {
+	if b.capture != nil && len(b.message) > 0 {
+		b.capture.takeMessage(bytes.Clone(bytes.TrimSpace(b.message)))
+	}
+	b.message = b.message[:0]
+}

@@ -1,0 +1,194 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolcrib/toolcrib/pkg/contracts"
+)
+
+// webServer serves the SDK's own server with a few tools, and tells of cancelled calls. wrap sees every request.
+func webServer(t *testing.T, opts *sdk.StreamableHTTPOptions, wrap func(http.Handler) http.Handler) (_ *httptest.Server, cancelled chan struct{}) {
+	t.Helper()
+	cancelled = make(chan struct{}, 10)
+	srv := sdk.NewServer(&sdk.Implementation{Name: "web", Version: "1"}, nil)
+	schema := json.RawMessage(`{"type":"object","properties":{"z":{"type":"integer"},"a":{"type":"integer"}}}`)
+	add := func(name string, h sdk.ToolHandler) {
+		srv.AddTool(&sdk.Tool{Name: name, InputSchema: schema}, h)
+	}
+	add("precise", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{StructuredContent: json.RawMessage(`{"n":12345678901234567890}`)}, nil
+	})
+	add("hang", func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		<-ctx.Done()
+		cancelled <- struct{}{}
+		return nil, ctx.Err()
+	})
+	add("more", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		srv.AddTool(&sdk.Tool{Name: "new", InputSchema: schema}, nil)
+		return &sdk.CallToolResult{}, nil
+	})
+	h := wrap(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return srv }, opts))
+	ts := httptest.NewServer(h)
+	t.Cleanup(func() { ts.CloseClientConnections(); ts.Close() })
+	return ts, cancelled
+}
+
+func asIs(h http.Handler) http.Handler { return h }
+
+func TestWeb(t *testing.T) {
+	for name, opts := range map[string]*sdk.StreamableHTTPOptions{
+		"events": nil, "json": {JSONResponse: true}, "stateless": {Stateless: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var without atomic.Int32
+			ts, _ := webServer(t, opts, func(h http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Header.Get("X-Key") != "k" {
+						without.Add(1)
+					}
+					h.ServeHTTP(w, r)
+				})
+			})
+			c := dial(t, Config{URL: ts.URL, Headers: map[string]string{"X-Key": "k"}})
+			for range 2 {
+				l, skipped, err := c.List(t.Context())
+				if err != nil || len(skipped) > 0 || len(l.Tools) != 3 || l.Title != "web" {
+					t.Fatalf("List = %+v, %v, %v, want 3 tools of web", l, skipped, err)
+				}
+				if want := `{"type":"object","properties":{"z":{"type":"integer"},"a":{"type":"integer"}}}`; string(l.Tools[0].InputSchema) != want {
+					t.Errorf("schema = %s, want %s", l.Tools[0].InputSchema, want)
+				}
+			}
+			r, err := c.Call(t.Context(), "precise", json.RawMessage(`{}`), nil)
+			if err != nil || string(r.StructuredContent) != `{"n":12345678901234567890}` {
+				t.Errorf("Call = %+v, %v, want the exact number", r, err)
+			}
+			if _, err := c.Call(t.Context(), "missing", json.RawMessage(`{}`), nil); contracts.CodeOf(err) != contracts.CodeToolError {
+				t.Errorf("Call of no tool: %v, want %s", err, contracts.CodeToolError)
+			}
+			if n := without.Load(); n > 0 {
+				t.Errorf("%d requests came without the header", n)
+			}
+		})
+	}
+}
+
+func TestWebHearsOfChanges(t *testing.T) {
+	ts, _ := webServer(t, nil, asIs)
+	heard := make(chan struct{}, 10)
+	c, err := Dial(t.Context(), Config{URL: ts.URL}, func() { heard <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Call(t.Context(), "more", json.RawMessage(`{}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-heard:
+	case <-time.After(10 * time.Second):
+		t.Error("the change was not heard")
+	}
+}
+
+func TestWebLostInMidCall(t *testing.T) {
+	began := make(chan struct{}, 1)
+	var ts *httptest.Server
+	ts, _ = webServer(t, nil, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			b, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(strings.NewReader(string(b)))
+			if strings.Contains(string(b), `"hang"`) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				w.WriteHeader(http.StatusOK)
+				w.(http.Flusher).Flush()
+				began <- struct{}{}
+				<-r.Context().Done()
+				return
+			}
+			h.ServeHTTP(w, r)
+		})
+	})
+	c := dial(t, Config{URL: ts.URL})
+	go func() {
+		<-began
+		ts.CloseClientConnections()
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	begin := time.Now()
+	_, err := c.Call(ctx, "hang", json.RawMessage(`{}`), nil)
+	if contracts.CodeOf(err) != contracts.CodeOutcomeUnknown || time.Since(begin) > 10*time.Second {
+		t.Errorf("Call lost in mid-call: %v after %v, want %s at once", err, time.Since(begin), contracts.CodeOutcomeUnknown)
+	}
+}
+
+func TestWebUnreachable(t *testing.T) {
+	var refuse atomic.Int32
+	ts, _ := webServer(t, nil, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if code := refuse.Load(); code != 0 {
+				w.WriteHeader(int(code))
+				return
+			}
+			h.ServeHTTP(w, r)
+		})
+	})
+	c := dial(t, Config{URL: ts.URL})
+	refuse.Store(http.StatusNotFound) // the server has forgotten the session
+	if _, err := c.Call(t.Context(), "precise", json.RawMessage(`{}`), nil); contracts.CodeOf(err) != contracts.CodeSourceUnavailable {
+		t.Errorf("Call in a forgotten session: %v, want %s", err, contracts.CodeSourceUnavailable)
+	}
+	refuse.Store(http.StatusUnauthorized)
+	secret := "?key=hunter2hunter2"
+	for name, cfg := range map[string]Config{
+		"refuses":     {URL: ts.URL + secret},
+		"not there":   {URL: "http://127.0.0.1:1/" + secret},
+		"not an URL":  {URL: "ftp://example.com" + secret},
+		"sse refuses": {URL: ts.URL + secret, SSE: true},
+	} {
+		_, err := Dial(t.Context(), cfg, func() {})
+		if contracts.CodeOf(err) != contracts.CodeSourceUnavailable || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("Dial %s: %v, want %s without the secret", name, err, contracts.CodeSourceUnavailable)
+		}
+	}
+}
+
+func TestHeadersStayWithTheirHost(t *testing.T) {
+	leaked := make(chan string, 10)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		leaked <- r.Header.Get("X-Key")
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer other.Close()
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+	}))
+	defer ts.Close()
+	Dial(t.Context(), Config{URL: ts.URL, Headers: map[string]string{"X-Key": "k"}}, func() {})
+	if got := <-leaked; got != "" {
+		t.Errorf("another host got the header %q", got)
+	}
+}
+
+func TestWebCancelled(t *testing.T) {
+	ts, cancelled := webServer(t, nil, asIs)
+	c := dial(t, Config{URL: ts.URL})
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := c.Call(ctx, "hang", json.RawMessage(`{}`), nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Call past its deadline: %v, want %v", err, context.DeadlineExceeded)
+	}
+	<-cancelled // or the test does not end
+}
