@@ -70,7 +70,7 @@ func tasks(folder string) []task {
 			ask: "what do we know in the knowledge graph", tool: "mcp:memory:read_graph", check: says("eats lunch at noon"),
 		},
 		{
-			ask: "add up two numbers", tool: "mcp:everything:get-sum",
+			ask: "work out the sum of two numbers", tool: "mcp:everything:get-sum",
 			args: map[string]any{"a": 19, "b": 23}, check: says("42"),
 		},
 		{
