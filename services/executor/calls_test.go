@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolcrib/toolcrib/internal/core/calls"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
+	"github.com/toolcrib/toolcrib/internal/kit/natstest"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
@@ -124,7 +125,7 @@ func TestWithdrawnTools(t *testing.T) {
 	}
 	expect := func(tool string, status contracts.Status, code contracts.Code) {
 		t.Helper()
-		eventually(t, fmt.Sprintf("%s is answered with %s %s", tool, status, code), func() bool {
+		natstest.Eventually(t, fmt.Sprintf("%s is answered with %s %s", tool, status, code), func() bool {
 			o := w.call(run, callOf(tool, `{"text":"x"}`)).Outcome
 			if o.Error != nil && (o.SideEffects != contracts.SideEffectsNone || o.Error.Code == code && o.Status != status) {
 				t.Errorf("outcome %+v %+v, want status %s", o, o.Error, status)
@@ -183,17 +184,17 @@ func TestDeadlineAndCancellation(t *testing.T) {
 	if o := w.call(run, callOf("mcp:quick:hang", `{}`)).Outcome; o.Status != contracts.StatusTimeout {
 		t.Errorf("outcome past the source's limit %+v, want %s", o, contracts.StatusTimeout)
 	}
-	eventually(t, "the tools hear of the deadlines", func() bool { return w.counted("cancelled hang") == 2 })
+	natstest.Eventually(t, "the tools hear of the deadlines", func() bool { return w.counted("cancelled hang") == 2 })
 
 	p := w.start(run, callOf("mcp:odd:hang", `{}`))
-	eventually(t, "the tool runs", func() bool { return w.counted("call hang ") == 3 })
+	natstest.Eventually(t, "the tool runs", func() bool { return w.counted("call hang ") == 3 })
 	if err := w.caller.Cancel(t.Context(), tenant, run, p.ID); err != nil {
 		t.Fatal(err)
 	}
 	if o := w.await(p).Outcome; o.Status != contracts.StatusCancelled || o.SideEffects != contracts.SideEffectsUnknown {
 		t.Errorf("outcome of a cancelled call %+v, want %s", o, contracts.StatusCancelled)
 	}
-	eventually(t, "the tool hears of the cancellation", func() bool { return w.counted("cancelled hang") == 3 })
+	natstest.Eventually(t, "the tool hears of the cancellation", func() bool { return w.counted("cancelled hang") == 3 })
 
 	q = callOf("mcp:odd:echo", `{"text":"x"}`)
 	q.Deadline = time.Now().Add(-time.Second)
@@ -209,7 +210,7 @@ func TestCancellationIsSeenInTheRecord(t *testing.T) {
 	w.ready("mcp:odd")
 	run := w.open(contracts.RunRequest{})
 	p := w.start(run, callOf("mcp:odd:hang", `{}`))
-	eventually(t, "the tool runs", func() bool { return w.counted("call hang ") == 1 })
+	natstest.Eventually(t, "the tool runs", func() bool { return w.counted("call hang ") == 1 })
 	if _, err := w.calls.Transition(t.Context(), contracts.CallKey(tenant, run, p.ID), func(rec *contracts.Call) ([]contracts.Event, error) {
 		rec.Cancelled = true
 		return nil, nil
@@ -257,7 +258,7 @@ func TestUnreachableSource(t *testing.T) {
 		}
 	}
 	os.Rename(program+"2", program)
-	eventually(t, "it is tried again", func() bool {
+	natstest.Eventually(t, "it is tried again", func() bool {
 		return w.call(run, callOf("mcp:odd:echo", `{"text":"x"}`)).Outcome.Status == contracts.StatusOK
 	})
 }
@@ -305,7 +306,7 @@ func TestClientToolWaits(t *testing.T) {
 	q := callOf("open_file", `{"path":"b"}`)
 	q.Deadline = time.Now().Add(700 * time.Millisecond)
 	p = w.start(run, q)
-	eventually(t, "a client that does not answer runs into the deadline", func() bool {
+	natstest.Eventually(t, "a client that does not answer runs into the deadline", func() bool {
 		rec, err := w.caller.Get(t.Context(), contracts.CallKey(tenant, run, p.ID))
 		return err == nil && rec.Outcome != nil && rec.Outcome.Status == contracts.StatusTimeout
 	})
@@ -332,7 +333,7 @@ func TestConnectionsBelongToTheirSessions(t *testing.T) {
 	if n := w.counted("pid ") - base; n != 3 {
 		t.Errorf("two runs and a session got %d connections, want 3", n)
 	}
-	eventually(t, "unused connections end, shared ones stay", func() bool {
+	natstest.Eventually(t, "unused connections end, shared ones stay", func() bool {
 		svc.pool.mu.Lock()
 		defer svc.pool.mu.Unlock()
 		return len(svc.pool.links) == 3 // two for listings, one of them shared, and the built-in tools
@@ -357,7 +358,7 @@ func TestAClosedRunEndsItsConnection(t *testing.T) {
 	if err := w.bus.Publish(t.Context(), tenant, contracts.RunClosed{Run: run}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the connection ends", func() bool { return !has() })
+	natstest.Eventually(t, "the connection ends", func() bool { return !has() })
 }
 
 func TestConnectingIsDoneOnceForMany(t *testing.T) {

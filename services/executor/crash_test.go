@@ -15,6 +15,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/core/calls"
 	"github.com/toolcrib/toolcrib/internal/core/config"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
+	"github.com/toolcrib/toolcrib/internal/kit/natstest"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
@@ -97,7 +98,7 @@ func TestAKilledExecutorLeavesTheOutcomeUnknown(t *testing.T) {
 	w.ready("mcp:odd")
 	run := w.open(contracts.RunRequest{})
 	p := w.start(run, callOf("mcp:odd:hang", `{}`))
-	eventually(t, "the tool runs", func() bool { return w.counted("call hang ") == 1 })
+	natstest.Eventually(t, "the tool runs", func() bool { return w.counted("call hang ") == 1 })
 	w.executor(s, func(c *Config) { c.Lease = shortLease })
 	kill()
 	rec := w.await(p)
@@ -123,7 +124,7 @@ func TestAKilledExecutorsCallIsRepeatedWhereThatIsAllowed(t *testing.T) {
 	q := callOf("mcp:odd:sleep", `{"ms":1000}`)
 	q.Deadline = time.Now().Add(2 * time.Minute) // what the killed one held unsettled comes again after half a minute
 	p := w.start(run, q)
-	eventually(t, "the tool runs", func() bool { return w.counted("call sleep ") == 1 })
+	natstest.Eventually(t, "the tool runs", func() bool { return w.counted("call sleep ") == 1 })
 	kill()
 	w.executor(s, func(c *Config) { c.Lease = shortLease })
 	rec := w.await(p)
@@ -233,7 +234,7 @@ func TestAStoppedExecutorEndsItsCalls(t *testing.T) {
 	run := w.open(contracts.RunRequest{})
 	long := w.start(run, callOf("mcp:odd:hang", `{}`))
 	short := w.start(run, callOf("mcp:odd:sleep", `{"ms":500}`))
-	eventually(t, "both run", func() bool { return w.counted("call ") == 2 })
+	natstest.Eventually(t, "both run", func() bool { return w.counted("call ") == 2 })
 	begin := time.Now()
 	stop()
 	if took := time.Since(begin); took > stopGrace+5*time.Second {

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
+	"github.com/toolcrib/toolcrib/internal/kit/natstest"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
@@ -45,7 +46,7 @@ func TestGoodSourcesDoNotWaitForBadOnes(t *testing.T) {
 		t.Errorf("the good sources took %v", took)
 	}
 	for id, want := range map[string]string{"mcp:dead": "no token", "mcp:wrong": "no such file", "mcp:late": "environment variable NOT_SET_ANYWHERE is not set"} {
-		eventually(t, id+" has failed", func() bool { return w.source(id).State == contracts.SourceStateFailed })
+		natstest.Eventually(t, id+" has failed", func() bool { return w.source(id).State == contracts.SourceStateFailed })
 		if got := w.source(id).Reason; !strings.Contains(got, want) {
 			t.Errorf("%s: reason %q, want %q in it", id, got, want)
 		}
@@ -186,7 +187,7 @@ func TestChangedToolsAreListedAgain(t *testing.T) {
 	run := w.open(contracts.RunRequest{})
 	w.tools(file, tool("change"), tool("new"))
 	w.call(run, callOf("mcp:odd:change", `{}`)) // says so a hundred times
-	eventually(t, "the new tool is listed", func() bool { return w.source("mcp:odd").Tools == 2 })
+	natstest.Eventually(t, "the new tool is listed", func() bool { return w.source("mcp:odd").Tools == 2 })
 	if rec := w.call(run, callOf("new", `{}`)); rec.Outcome.Tool == nil || rec.Outcome.Tool.ID != "mcp:odd:new" {
 		t.Errorf("the open run cannot resolve the new tool: %+v", rec.Outcome)
 	}
@@ -199,7 +200,7 @@ func TestListingsAreRefreshedByTime(t *testing.T) {
 	w.executor(servers{"odd": w.server("-tools", file)}, func(c *Config) { c.Fresh = 300 * time.Millisecond })
 	w.ready("mcp:odd")
 	w.tools(file, tool("a"), tool("b"))
-	eventually(t, "the listing is refreshed", func() bool { return w.source("mcp:odd").Tools == 2 })
+	natstest.Eventually(t, "the listing is refreshed", func() bool { return w.source("mcp:odd").Tools == 2 })
 }
 
 func TestAFreshListingIsUsedAsItIs(t *testing.T) {
@@ -212,7 +213,7 @@ func TestAFreshListingIsUsedAsItIs(t *testing.T) {
 
 	delete(s, "gone")
 	_, stop = w.executor(s)
-	eventually(t, "the source that is not configured is forgotten", func() bool { return w.source("mcp:gone").State == "" })
+	natstest.Eventually(t, "the source that is not configured is forgotten", func() bool { return w.source("mcp:gone").State == "" })
 	if got := w.discover(contracts.DiscoverRequest{Wait: 10_000})["mcp:odd"]; got.State != contracts.SourceStateReady {
 		t.Errorf("a fresh source is %q", got.State)
 	}
@@ -223,7 +224,7 @@ func TestAFreshListingIsUsedAsItIs(t *testing.T) {
 
 	s["odd"] = with(w.server(), "trustAnnotations", true) // another configuration
 	w.executor(s)
-	eventually(t, "it is listed anew", func() bool {
+	natstest.Eventually(t, "it is listed anew", func() bool {
 		rec := w.source("mcp:odd")
 		return rec.State == contracts.SourceStateReady && must(w.library.Listing(t.Context(), tenant, rec.Listing)).TrustAnnotations
 	})
@@ -247,7 +248,7 @@ func TestSecretsStayOutOfRecordsAndEvents(t *testing.T) {
 	s := with(w.server("-die", "bad key hunter2hunter2 and sesame99"), "env", map[string]string{"TOOLCRIB_ODDSERVER": "1", "KEY": "hunter2hunter2"})
 	s["args"] = append(s["args"].([]string), "-tools=${env:ARG}")
 	w.executor(servers{"odd": s}, func(c *Config) { c.Environ = append(os.Environ(), "ARG=sesame99") })
-	eventually(t, "it has failed", func() bool { return w.source("mcp:odd").State == contracts.SourceStateFailed })
+	natstest.Eventually(t, "it has failed", func() bool { return w.source("mcp:odd").State == contracts.SourceStateFailed })
 	b, _ := json.Marshal(w.source("mcp:odd"))
 	if strings.Contains(string(b), "hunter2") || strings.Contains(string(b), "sesame") || !strings.Contains(string(b), "bad key ***") {
 		t.Errorf("record %s, want the secrets hidden", b)

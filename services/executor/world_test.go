@@ -197,15 +197,6 @@ func (w *world) executor(s servers, change ...func(*Config)) (_ *Service, stop f
 	return svc, w.background(svc.Run)
 }
 
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 20s: %s", what)
-		}
-	}
-}
-
 func sourceID(s string) contracts.SourceID { return must(contracts.ParseSourceID(s)) }
 
 func (w *world) source(id string) *contracts.SourceRecord {
@@ -220,7 +211,7 @@ func (w *world) source(id string) *contracts.SourceRecord {
 func (w *world) ready(ids ...string) {
 	w.Helper()
 	for _, id := range append(ids, "platform:core") {
-		eventually(w, id+" is ready", func() bool { return w.source(id).State == contracts.SourceStateReady })
+		natstest.Eventually(w, id+" is ready", func() bool { return w.source(id).State == contracts.SourceStateReady })
 	}
 }
 

@@ -41,7 +41,7 @@ func start(t *testing.T, cfg indexer.Config) *world {
 	if w.sources, err = store.OpenTable[contracts.SourceRecord](t.Context(), w.bus, contracts.BucketSources); err != nil {
 		t.Fatal(err)
 	}
-	w.serve(func(ctx context.Context) error {
+	natstest.Run(w, func(ctx context.Context) error {
 		s, err := indexer.New(ctx, w.bus, cfg, nil)
 		if err != nil {
 			return err
@@ -49,18 +49,6 @@ func start(t *testing.T, cfg indexer.Config) *world {
 		return s.Run(ctx)
 	})
 	return w
-}
-
-func (w *world) serve(f func(context.Context) error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- f(ctx) }()
-	w.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.Errorf("stopped with %v", err)
-		}
-	})
 }
 
 var calendar = contracts.SourceID{Kind: contracts.SourceMCP, Owner: "calendar"}
@@ -227,7 +215,7 @@ func TestSearchWaitsForPendingSources(t *testing.T) {
 
 	l, h := w.listing(calendar, tools)
 	asked := make(chan struct{}, 8)
-	w.serve(func(ctx context.Context) error { // stands in for the planner
+	natstest.Run(w, func(ctx context.Context) error { // stands in for the planner
 		return w.bus.Serve(ctx, "planner", bus.Answers(contracts.VerbRevise, func(context.Context, contracts.TenantID, contracts.ReviseRequest) (contracts.ReviseAnswer, error) {
 			asked <- struct{}{}
 			ready := &contracts.SourceRecord{Source: calendar, State: contracts.SourceStateReady, Listing: h}
@@ -277,7 +265,7 @@ func TestEventsTellWhatWasAnswered(t *testing.T) {
 	l, _ := w.listing(calendar, tools)
 	run := w.open(w.plan(nil, l))
 	seen := make(chan contracts.Event, 16)
-	w.serve(func(ctx context.Context) error {
+	natstest.Run(w, func(ctx context.Context) error {
 		c := bus.Consumer{Stream: contracts.StreamEvents, Durable: "test", Filters: []string{contracts.RunEvents(tenant, run)}, Workers: 1}
 		return w.bus.Consume(ctx, c, bus.EventHandler(func(_ context.Context, _ contracts.Subject, e contracts.Event, _ bus.Message) error {
 			seen <- e

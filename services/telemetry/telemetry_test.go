@@ -1,7 +1,6 @@
 package telemetry_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -23,15 +22,7 @@ func start(t *testing.T) *bus.Bus {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run = %v", err)
-		}
-	})
+	natstest.Run(t, s.Run)
 	return b
 }
 
@@ -186,11 +177,7 @@ func TestEndedRunIsKept(t *testing.T) {
 		info, err := cons.Info(t.Context())
 		return err == nil && info.AckFloor.Consumer > 0 && info.NumAckPending == 0
 	}
-	for deadline := time.Now().Add(20 * time.Second); !archived(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("not archived in time")
-		}
-	}
+	natstest.Eventually(t, "the log is kept", archived)
 	s, err := b.JS.Stream(t.Context(), contracts.StreamEvents)
 	if err != nil {
 		t.Fatal(err)

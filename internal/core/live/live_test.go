@@ -35,23 +35,11 @@ func start(t *testing.T) *world {
 	if w.state, err = live.Open(t.Context(), w.bus); err != nil {
 		t.Fatal(err)
 	}
-	w.serve(w.state.Run)
+	natstest.Run(w, w.state.Run)
 	if err := w.state.Loaded(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return w
-}
-
-func (w *world) serve(f func(context.Context) error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- f(ctx) }()
-	w.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.Errorf("stopped with %v", err)
-		}
-	})
 }
 
 func (w *world) open(state contracts.RunState, basis string) contracts.RunID {
@@ -109,7 +97,7 @@ func TestCurrentRevises(t *testing.T) {
 	if _, err := w.state.Current(short, tenant, run); err == nil {
 		t.Error("Current without a planner gives the old catalogue")
 	}
-	w.serve(func(ctx context.Context) error { // stands in for the planner
+	natstest.Run(w, func(ctx context.Context) error { // stands in for the planner
 		return w.bus.Serve(ctx, "planner", bus.Answers(contracts.VerbRevise, func(context.Context, contracts.TenantID, contracts.ReviseRequest) (contracts.ReviseAnswer, error) {
 			return contracts.ReviseAnswer{Plan: contracts.Plan{Catalogue: contracts.CatalogueRef{Revision: 2}}}, nil
 		}))

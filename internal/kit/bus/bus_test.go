@@ -16,30 +16,6 @@ import (
 
 const tenant = contracts.LocalTenant
 
-// start runs f until the test ends, and waits for it.
-func start(t *testing.T, f func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- f(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("stopped with %v", err)
-		}
-	})
-}
-
-// eventually polls until ok, for a state that another goroutine brings about.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not seen in time: %s", what)
-		}
-	}
-}
-
 func closed(run contracts.RunID) contracts.RunClosed {
 	return contracts.RunClosed{At: time.Now().UTC(), Run: run, Ending: contracts.EndingClosed}
 }
@@ -77,7 +53,7 @@ func TestEventsSurviveRestart(t *testing.T) {
 	}
 	t.Cleanup(b.Close)
 	got := make(chan contracts.RunID, 1)
-	start(t, func(ctx context.Context) error {
+	natstest.Run(t, func(ctx context.Context) error {
 		return b.Consume(ctx, bus.Consumer{Stream: contracts.StreamEvents, Durable: "test"}, bus.EventHandler(
 			func(_ context.Context, s contracts.Subject, e contracts.Event, _ bus.Message) error {
 				got <- e.(contracts.RunClosed).Run
@@ -94,7 +70,7 @@ func TestSettling(t *testing.T) {
 	var tries, panics, putOff atomic.Int32
 	runs := []contracts.RunID{contracts.NewRunID(), contracts.NewRunID(), contracts.NewRunID(), contracts.NewRunID()}
 	bad, panicking, later := runs[1], runs[2], runs[3]
-	start(t, func(ctx context.Context) error {
+	natstest.Run(t, func(ctx context.Context) error {
 		c := bus.Consumer{Stream: contracts.StreamEvents, Durable: "test", MaxTries: 2}
 		return b.Consume(ctx, c, bus.EventHandler(func(_ context.Context, s contracts.Subject, _ contracts.Event, _ bus.Message) error {
 			switch s.Run {
@@ -124,7 +100,7 @@ func TestSettling(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "all settled", func() bool {
+	natstest.Eventually(t, "all settled", func() bool {
 		info, err := cons.Info(t.Context())
 		return err == nil && info.AckFloor.Stream == uint64(len(runs))
 	})
@@ -221,7 +197,7 @@ func TestAsk(t *testing.T) {
 	if _, err := ask(short, "x"); contracts.CodeOf(err) != contracts.CodeTimeout && contracts.CodeOf(err) != contracts.CodeUnavailable {
 		t.Errorf("nobody there = %v, want unavailable or timeout", err)
 	}
-	start(t, serve)
+	natstest.Run(t, serve)
 	if got, err := ask(t.Context(), "x"); err != nil || got.Name != "x" || got.Owner != "acme" {
 		t.Errorf("answer = %+v, %v; want x of acme", got, err)
 	}
@@ -244,7 +220,7 @@ func TestAsk(t *testing.T) {
 func TestSchedule(t *testing.T) {
 	b := natstest.Open(t)
 	due := make(chan contracts.RunID, 4)
-	start(t, func(ctx context.Context) error {
+	natstest.Run(t, func(ctx context.Context) error {
 		c := bus.Consumer{Stream: contracts.StreamTimers, Durable: "test", Filters: []string{contracts.AllRunExpiriesDue}}
 		return b.Consume(ctx, c, func(_ context.Context, m bus.Message) error {
 			_, run, err := contracts.ParseRunExpiry(m.Subject)

@@ -28,15 +28,6 @@ func open(t *testing.T) (*bus.Bus, *runs) {
 	return b, tab
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not seen in time: %s", what)
-		}
-	}
-}
-
 func events(t *testing.T, b *bus.Bus) uint64 {
 	t.Helper()
 	s, err := b.JS.Stream(t.Context(), contracts.StreamEvents)
@@ -140,7 +131,7 @@ func TestSweepPublishesWhatACrashLeft(t *testing.T) {
 			})
 		}()
 	}
-	eventually(t, "the event and the cleared note", func() bool {
+	natstest.Eventually(t, "the event and the cleared note", func() bool {
 		r, err := tab.Get(t.Context(), key)
 		return err == nil && len(*r.Notes()) == 0
 	})
@@ -238,7 +229,7 @@ func TestMirror(t *testing.T) {
 	if err := m.Sync(t.Context()); err != nil {
 		t.Errorf("Sync after a deletion = %v", err)
 	}
-	eventually(t, "deletion", func() bool { got, _ := m.Of("acme"); return len(got) == 1 })
+	natstest.Eventually(t, "deletion", func() bool { got, _ := m.Of("acme"); return len(got) == 1 })
 	cancel()
 	if err := <-done; err != nil {
 		t.Errorf("Run = %v", err)
