@@ -89,6 +89,21 @@ func TestTypeScriptClient(t *testing.T) {
 	}
 }
 
+// toolcrib mcp starts everything by itself, and a client that asks at once gets what comes late.
+func TestMCPStartsByItself(t *testing.T) {
+	installNPM(t)
+	file := filepath.Join(t.TempDir(), "mcp.json")
+	write(t, file, fmt.Sprintf(`{"mcpServers":{"everything":{"command":%q}}}`, npm(t, "mcp-server-everything")))
+	args, _ := json.Marshal([]string{"mcp", "--mcp-config", file, "--data", t.TempDir(), "--mode", "tools"})
+	cmd := exec.CommandContext(t.Context(), "node", "client.mjs", binary, "sum of two numbers", "mcp:everything:get-sum", `{"a":40,"b":2}`)
+	cmd.Env = append(os.Environ(), "SERVER_ARGS="+string(args))
+	cmd.Dir = npmDir
+	cmd.Stderr = testWriter{t}
+	if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), "is 42") {
+		t.Errorf("client.mjs: %v\n%s", err, out)
+	}
+}
+
 // The inspector is a second independent client; its command line makes one request a session.
 func TestInspector(t *testing.T) {
 	folder := realDir(t)

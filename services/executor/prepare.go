@@ -13,6 +13,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/core/names"
 	"github.com/toolcrib/toolcrib/internal/core/policy"
 	"github.com/toolcrib/toolcrib/internal/core/schema"
+	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
@@ -35,6 +36,12 @@ func (j *job) repeatable() bool {
 	isSet := func(b *bool) bool { return b != nil && *b }
 	return j.entry.Listing.TrustAnnotations && a != nil && (isSet(a.ReadOnlyHint) || isSet(a.IdempotentHint))
 }
+
+// A call of a tool that is not known waits this long, in these steps, for sources that are still pending and could bring it.
+const (
+	pendingWait  = 5 * time.Second
+	pendingPause = 100 * time.Millisecond
+)
 
 // currentTimeout bounds the wait for a run's newest catalogue.
 const currentTimeout = 10 * time.Second
@@ -64,7 +71,11 @@ func (s *Service) prepare(ctx context.Context, key contracts.Key, rec *contracts
 	}
 	entry, err := cat.Resolve(rec.Tool)
 	if err != nil {
-		return nil, unresolved(cat, rec.Tool, contracts.AsError(err)), nil
+		from := catalogue.MayCome(rec.Tool, r.Plan.Pending)
+		if contracts.CodeOf(err) == contracts.CodeUnknownTool && len(from) > 0 && time.Since(rec.Requested) < pendingWait {
+			return nil, nil, bus.Later(pendingPause)
+		}
+		return nil, unresolved(cat, rec.Tool, contracts.AsError(catalogue.StillPending(err, from))), nil
 	}
 	j := &job{key: key, call: rec, entry: entry, deadline: s.deadline(rec)}
 	if o, err := s.check(ctx, r, j); o != nil || err != nil {

@@ -110,17 +110,26 @@ func (s *Service) index(ctx context.Context, sub contracts.Subject, e contracts.
 	})
 }
 
+// describe answers with a tool's exact definition. Where the tool is not known and a source that is still pending could bring it, it waits for that.
 func (s *Service) describe(ctx context.Context, t contracts.TenantID, q contracts.DescribeRequest) (contracts.DescribeAnswer, error) {
-	_, c, err := s.current(ctx, t, q.Run)
-	if err != nil {
-		return contracts.DescribeAnswer{}, err
+	deadline := time.NewTimer(s.cfg.PendingWait)
+	defer deadline.Stop()
+	for {
+		_, changed := s.live.Sources(t)
+		rec, c, err := s.current(ctx, t, q.Run)
+		if err != nil {
+			return contracts.DescribeAnswer{}, err
+		}
+		e, err := c.Resolve(q.ID)
+		if err == nil {
+			s.publish(ctx, t, contracts.Described{At: time.Now().UTC(), Run: q.Run, ID: contracts.NewSearchID(), Tool: e.ID})
+			return described(e), nil
+		}
+		from := catalogue.MayCome(q.ID, rec.Plan.Pending)
+		if contracts.CodeOf(err) != contracts.CodeUnknownTool || len(from) == 0 || !waitFor(ctx, changed, deadline.C) {
+			return contracts.DescribeAnswer{}, catalogue.StillPending(err, from)
+		}
 	}
-	e, err := c.Resolve(q.ID)
-	if err != nil {
-		return contracts.DescribeAnswer{}, err
-	}
-	s.publish(ctx, t, contracts.Described{At: time.Now().UTC(), Run: q.Run, ID: contracts.NewSearchID(), Tool: e.ID})
-	return described(e), nil
 }
 
 func (s *Service) current(ctx context.Context, t contracts.TenantID, r contracts.RunID) (*contracts.Run, *catalogue.Catalogue, error) {

@@ -244,6 +244,9 @@ func TestSearchWaitsForPendingSources(t *testing.T) {
 	if len(asked) == 0 {
 		t.Error("the planner was not asked to revise the run")
 	}
+	if d, err := w.describe(run, "mcp:calendar:create_event"); err != nil || d.Name != "create_event" {
+		t.Errorf("describe of the late tool = %+v, %v", d, err)
+	}
 }
 
 func TestSearchGivesUpOnPendingSources(t *testing.T) {
@@ -257,6 +260,9 @@ func TestSearchGivesUpOnPendingSources(t *testing.T) {
 	a, err := w.search(contracts.SearchRequest{Run: w.open(p), Query: "add an appointment"})
 	if err != nil || len(a.Hits) != 0 || len(a.Pending) != 1 || a.Waited < 50 {
 		t.Errorf("answer = %+v, %v; want none, the pending source and the wait", a, err)
+	}
+	if _, err := w.describe(w.open(p), "create_event"); contracts.CodeOf(err) != contracts.CodeUnknownTool || !strings.Contains(err.Error(), "mcp:calendar") {
+		t.Errorf("describe = %v, want unknown_tool that names the pending source", err)
 	}
 }
 

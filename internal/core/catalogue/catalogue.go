@@ -264,6 +264,33 @@ func (c *Catalogue) Suggest(name string) []string {
 	return names.Suggest(name, known, 3)
 }
 
+// MayCome returns the sources that are still pending and could bring the tool that
+// a caller means by a name that [Catalogue.Resolve] does not know; none where none could.
+func MayCome(name string, pending []contracts.SourceStatus) (from []contracts.SourceID) {
+	source, _, err := contracts.ToolID(strings.ToLower(strings.TrimSpace(name))).Split()
+	for _, p := range pending {
+		if err != nil || p.Source == source {
+			from = append(from, p.Source)
+		}
+	}
+	return from
+}
+
+// StillPending returns the error of a name that is not known, with the sources that could bring it still.
+func StillPending(err error, from []contracts.SourceID) error {
+	e := contracts.AsError(err)
+	if len(from) == 0 || e.Code != contracts.CodeUnknownTool {
+		return err
+	}
+	ids := make([]string, 0, len(from))
+	for _, s := range from {
+		ids = append(ids, s.String())
+	}
+	c := *e
+	c.Message += " (still being discovered: " + strings.Join(ids, ", ") + ")"
+	return &c
+}
+
 func (c *Catalogue) byID(want string) []Entry {
 	source, _, err := contracts.ToolID(want).Split()
 	if err != nil {

@@ -115,6 +115,23 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+func TestMayCome(t *testing.T) {
+	git := contracts.SourceID{Kind: contracts.SourceMCP, Owner: "git"}
+	pending := []contracts.SourceStatus{{Source: git}}
+	for name, want := range map[string]int{"mcp:git:push": 1, "MCP:Git:push": 1, "mcp:other:push": 0, "push": 1, "git.push": 1} {
+		if got := catalogue.MayCome(name, pending); len(got) != want {
+			t.Errorf("MayCome(%q) = %v, want %d", name, got, want)
+		}
+	}
+	unknown := contracts.Errorf(contracts.CodeUnknownTool, "no")
+	if err := catalogue.StillPending(unknown, []contracts.SourceID{git}); !strings.Contains(err.Error(), "mcp:git") || contracts.CodeOf(err) != contracts.CodeUnknownTool {
+		t.Errorf("StillPending = %v, want it to name the source", err)
+	}
+	if err := catalogue.StillPending(unknown, nil); err != error(unknown) {
+		t.Errorf("StillPending without sources = %v, want the error as it is", err)
+	}
+}
+
 func idOf(e catalogue.Entry) contracts.ToolID {
 	if e.Tool == nil {
 		return ""
