@@ -20,6 +20,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/internal/kit/run"
 	"github.com/toolcrib/toolcrib/internal/kit/trace"
+	"github.com/toolcrib/toolcrib/pkg/contracts"
 	"github.com/toolcrib/toolcrib/services/executor"
 	"github.com/toolcrib/toolcrib/services/gateway"
 	"github.com/toolcrib/toolcrib/services/indexer"
@@ -55,6 +56,9 @@ const stopWithin = 20 * time.Second
 
 // Open starts the bus, opens every service and listens; requests are answered from Run on. Close it.
 func Open(ctx context.Context, cfg Config, log *slog.Logger) (_ *Node, err error) {
+	if err := supported(cfg.File); err != nil {
+		return nil, err
+	}
 	n := &Node{}
 	defer func() {
 		if err != nil {
@@ -125,6 +129,27 @@ func (n *Node) Close() error {
 		n.bus.Close()
 	}
 	return err
+}
+
+// supported refuses settings that the file may have and that no service of this build honours, rather than passing over them.
+func supported(c *config.Config) error {
+	refuse := func(path, value string) error {
+		return contracts.Errorf(contracts.CodeInvalid, "%s: %s is not supported by this build; leave it out", path, value)
+	}
+	if c.Index.Backend == "typesense" {
+		return refuse("index.backend", "typesense")
+	}
+	for _, id := range c.TenantIDs() {
+		for _, s := range c.Sources(id) {
+			if s.Expose == "bare" {
+				return refuse("expose of source "+s.Name, "bare")
+			}
+		}
+		if t := c.Tenants[id]; t.Limits.MaxRuns > 0 || c.Limits.MaxRuns > 0 {
+			return refuse("limits.maxRuns", "a limit")
+		}
+	}
+	return nil
 }
 
 func natsConfig(cfg Config) (bus.Config, error) {
