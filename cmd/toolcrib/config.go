@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -56,15 +55,4 @@ func checkConfig(path string) (config.Problems, error) {
 		return nil, usageError{err}
 	}
 	return nil, nil
-}
-
-// protocolVersion returns the protocolVersion of the result of initialize, "" where there is none.
-func protocolVersion(result json.RawMessage) string {
-	var r struct {
-		ProtocolVersion string `json:"protocolVersion"`
-	}
-	if json.Unmarshal(result, &r) != nil {
-		return ""
-	}
-	return r.ProtocolVersion
 }

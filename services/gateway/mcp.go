@@ -61,6 +61,9 @@ type openingKey struct{}
 
 func (m *mcpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	who := principalOf(r.Context())
+	if r.Method == http.MethodPost && answeredHere(w, r) {
+		return
+	}
 	id := r.Header.Get(headerSessionID)
 	if id == "" {
 		o := opening{who, client.RunOptions{

@@ -75,6 +75,9 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (_ *Node, err error
 	if n.bus, err = bus.Open(ctx, nats, log); err != nil {
 		return nil, err
 	}
+	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data directory: %w", err)
+	}
 	front := gateway.FromConfig(cfg.File)
 	front.Version = cfg.Version
 	if len(cfg.File.Tenants) == 0 {
@@ -111,7 +114,21 @@ func (n *Node) open(ctx context.Context, cfg Config, front gateway.Config, log *
 	}
 	n.URL = "http://" + g.Addr().String()
 	n.services = []run.Service{p, i, e, t, g}
+	if err := os.WriteFile(addressFile(cfg.Data), []byte(n.URL+"\n"), 0o600); err != nil {
+		return fmt.Errorf("write the address: %w", err)
+	}
 	return nil
+}
+
+func addressFile(data string) string { return filepath.Join(data, "address") }
+
+// Address returns the URL of the node that last used the data directory, "" where none did. It may have ended.
+func Address(data string) string {
+	b, err := os.ReadFile(addressFile(data))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
 }
 
 // Run works until ctx is done, and stops cleanly.
