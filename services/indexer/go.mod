@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/blevesearch/snowballstem v0.9.0
+	github.com/google/go-cmp v0.7.0
 	github.com/hashicorp/golang-lru/v2 v2.0.7
 	github.com/toolcrib/toolcrib/internal/core v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/internal/kit v0.0.0-00010101000000-000000000000

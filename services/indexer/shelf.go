@@ -73,7 +73,7 @@ func (s *shelf) segment(t contracts.TenantID, l *catalogue.Listing) *embedded.Se
 	}
 	s.mu.Unlock()
 	x.once.Do(func() {
-		segment := embedded.Build(l.Listing)
+		segment := embedded.Build(searchable(l.Listing))
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		x.segment = segment
@@ -87,4 +87,12 @@ func (s *shelf) segment(t contracts.TenantID, l *catalogue.Listing) *embedded.Se
 		}
 	})
 	return x.segment
+}
+
+// searchable returns the listing without its source's instructions: they speak of all its
+// tools, also of those that a run may not see, and would have each of them found by what is said of another.
+func searchable(l *contracts.Listing) *contracts.Listing {
+	c := *l
+	c.Instructions = ""
+	return &c
 }

@@ -111,7 +111,10 @@ func (w *world) lines() []line {
 	for i := range w.parts {
 		p := &w.parts[i]
 		name := p.source().String()
-		l := line{source: name, instructions: strings.TrimSpace(names.Text(p.listing.Instructions))}
+		l := line{source: name}
+		if len(p.hidden) == 0 { // they may speak of what is hidden
+			l.instructions = strings.TrimSpace(names.Text(p.listing.Instructions))
+		}
 		label := name
 		if title := oneLine(p.listing.Title, longestTitle); title != "" && title != p.source().Owner {
 			label += " (" + title + ")"

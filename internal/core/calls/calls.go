@@ -3,10 +3,12 @@
 package calls
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -115,17 +117,38 @@ func (c *Caller) same(ctx context.Context, key contracts.Key, rec *contracts.Cal
 	if err != nil {
 		return err
 	}
-	if old.Tool != rec.Tool || old.ArgsBlob != rec.ArgsBlob || string(old.Args) != string(rec.Args) {
+	if old.Tool != rec.Tool || old.ArgsBlob != rec.ArgsBlob || !equalJSON(old.Args, rec.Args) {
 		return contracts.Errorf(contracts.CodeConflict, "Idempotency-Key: it was used in this run for another call (%s)", old.ID)
 	}
 	return nil
+}
+
+// equalJSON reports whether two texts are the same JSON value: a caller that tries again may write it otherwise.
+func equalJSON(a, b json.RawMessage) bool {
+	if string(a) == string(b) {
+		return true
+	}
+	decode := func(raw json.RawMessage) (v any, err error) {
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.UseNumber()
+		err = d.Decode(&v)
+		return v, err
+	}
+	x, errX := decode(a)
+	y, errY := decode(b)
+	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
 // EndUnstarted returns the change that ends a call which no executor has begun; it is an error with [contracts.CodeConflict] once one has.
 func EndUnstarted(o contracts.Outcome) func(*contracts.Call) ([]contracts.Event, error) {
 	return func(rec *contracts.Call) ([]contracts.Event, error) {
 		switch rec.State {
-		case contracts.CallStateRequested, contracts.CallStateAdmitted, contracts.CallStateWaiting:
+		case contracts.CallStateWaiting:
+			if rec.Waits == contracts.WaitsForClient { // who has the arguments, and may have run the tool
+				o.SideEffects = contracts.SideEffectsUnknown
+			}
+			fallthrough
+		case contracts.CallStateRequested, contracts.CallStateAdmitted:
 			return []contracts.Event{Finish(rec, o, time.Now().UTC())}, nil
 		}
 		return nil, contracts.Errorf(contracts.CodeConflict, "the call is %s", rec.State)
@@ -281,7 +304,7 @@ func (c *Caller) Cancel(ctx context.Context, t contracts.TenantID, r contracts.R
 		rec.Cancelled = true
 		events, err := EndUnstarted(contracts.Outcome{
 			Status: contracts.StatusCancelled, SideEffects: contracts.SideEffectsNone,
-			Error: contracts.Errorf(contracts.CodeCancelled, "the call was cancelled before it began"),
+			Error: contracts.Errorf(contracts.CodeCancelled, "the call was cancelled before an executor began it"),
 		})(rec)
 		if err != nil {
 			return nil, nil // it runs: the executor ends it

@@ -97,6 +97,10 @@ func TestEqualIDsAreOneCall(t *testing.T) {
 	if n := count(t, b, contracts.StreamEvents); n != 1 {
 		t.Errorf("%d events, want 1 call.requested", n)
 	}
+	q.Args = json.RawMessage(` { "n" : 1 } `)
+	if p := start(t, c, run, q); p.ID != id {
+		t.Errorf("the same arguments written otherwise are another call")
+	}
 	q.Args = json.RawMessage(`{"n":2}`)
 	if _, err := c.Start(t.Context(), tenant, run, q); contracts.CodeOf(err) != contracts.CodeConflict {
 		t.Errorf("the same key for another call = %v, want conflict", err)
@@ -179,6 +183,19 @@ func TestClientToolIsAnswered(t *testing.T) {
 	}
 	if rec, err := p.Await(t.Context()); err != nil || rec.State != contracts.CallStateWaiting {
 		t.Fatalf("Await = %+v, %v; want it to come back while the client is to act", rec, err)
+	}
+	q := start(t, c, run, calls.Request{Tool: "open_file"})
+	if _, err := tab.Transition(t.Context(), contracts.CallKey(tenant, run, q.ID), func(r *contracts.Call) ([]contracts.Event, error) {
+		r.State, r.Waits = contracts.CallStateWaiting, contracts.WaitsForClient
+		return nil, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Cancel(t.Context(), tenant, run, q.ID); err != nil {
+		t.Fatal(err)
+	}
+	if rec, err := q.Await(t.Context()); err != nil || rec.Outcome.SideEffects != contracts.SideEffectsUnknown {
+		t.Errorf("cancelled while the client has it = %+v, %v; want unknown side effects", rec.Outcome, err)
 	}
 	rec, err := c.Answer(t.Context(), tenant, run, p.ID, contracts.TextResult("opened", nil))
 	if err != nil || rec.Outcome.Status != contracts.StatusOK || *rec.Outcome.Tool != ref {

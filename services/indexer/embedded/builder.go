@@ -26,12 +26,11 @@ type builder struct {
 // wordEntry is what is known of a distinct token: its term and, for
 // corrections, the tools that hold it.
 type wordEntry struct {
-	text    string
-	term    uint32
-	stop    bool
-	telling bool // stands in more than the texts of parameters
-	all     bool // held by every tool, through the owner
-	docs    []uint32
+	text string
+	term uint32
+	stop bool
+	all  bool     // held by every tool, through the owner
+	docs []uint32 // tools that hold it in more than the texts of parameters
 }
 
 // entry is a posting before it is put in its place.
@@ -69,13 +68,19 @@ func (b *builder) text(into *frequencies, in field, text string, doc int) {
 		if t.kind == kindWord {
 			b.lengths[in]++
 		}
-		w.telling = w.telling || in != fieldParamText
 		if doc == allTools {
 			w.all = true
-		} else if n := len(w.docs); n == 0 || w.docs[n-1] != uint32(doc) {
-			w.docs = append(w.docs, uint32(doc))
+		} else if in != fieldParamText {
+			w.held(uint32(doc))
 		}
 		into.add(w.term, in)
+	}
+}
+
+// held notes that the tool read last holds the word.
+func (w *wordEntry) held(doc uint32) {
+	if n := len(w.docs); n == 0 || w.docs[n-1] != doc {
+		w.docs = append(w.docs, doc)
 	}
 }
 

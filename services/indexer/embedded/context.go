@@ -10,7 +10,7 @@ import (
 // parts between spaces it is given one by one.
 type queryContext struct {
 	begins  bool // the next part begins a sentence
-	framing bool // in a sentence about the asker
+	framing bool // the part weighed last is in a sentence about the asker
 	quote   rune // the quotation mark that is open, 0 for none
 }
 
@@ -20,18 +20,14 @@ func (c *queryContext) weigh(part string) float64 {
 		c.framing = beginsFraming(part)
 	}
 	c.begins = strings.HasSuffix(part, ".") || strings.HasSuffix(part, "!") || strings.HasSuffix(part, "?")
-	weight := 1.0
-	if c.framing {
-		weight = framingWeight
-	}
 	quoted := c.quoted(part)
 	switch {
 	case isLiteral(part):
-		return weight * literalWeight
+		return literalWeight
 	case quoted:
-		return weight * quotedWeight
+		return quotedWeight
 	}
-	return weight
+	return 1
 }
 
 // beginsFraming reports whether a sentence that begins with word tells about

@@ -22,43 +22,39 @@ func (r *ranking) fits(list []candidate) bool {
 	case r.demands > 0:
 		return true
 	}
-	evidence, cover := r.evidence(list[0])
-	return evidence >= leastEvidence*r.idf(1) || cover >= enoughCover*float64(r.cover)
+	covers := r.slot(list[0].place).cover >= enoughCover*r.cover
+	return covers || r.evidence(list[0]) >= leastEvidence*r.idf(1)
 }
 
-// evidence returns what the words of the query bring to a candidate, and the
-// weight of those words; synonyms aside.
-func (r *ranking) evidence(of candidate) (score, cover float64) {
+// evidence returns what the words of the query bring to a candidate, synonyms aside.
+func (r *ranking) evidence(of candidate) float64 {
+	sum := 0.0
 	for i := range r.clauses {
 		c := &r.clauses[i]
 		if c.joined {
 			continue
 		}
-		best := 0.0
+		most := 0.0
 		for _, a := range c.alts {
-			if a.kind != altSynonym {
-				best = max(best, a.weight*r.impact(a.refs, of))
+			if a.cover == 1 {
+				most = max(most, a.weight*r.impact(a.resolved, of))
 			}
 		}
-		if best > 0 {
-			score += best
-			cover += c.weight
-		}
+		sum += most
 	}
-	return score, cover
+	return sum
 }
 
-// impact returns what the term with these refs scores in a candidate, as part of the most.
-func (v *View) impact(refs []ref, of candidate) float64 {
-	i, ok := slices.BinarySearchFunc(refs, of.part, func(r ref, part int32) int { return cmp.Compare(r.part, part) })
-	if !ok {
+// impact returns what a term scores in a candidate, as part of the most.
+func (v *View) impact(term resolved, of candidate) float64 {
+	r := v.terms.in(term, of.part)
+	if r == nil {
 		return 0
 	}
-	p, r := &v.parts[of.part], refs[i]
-	list := p.postings[r.from:r.to]
-	j, ok := slices.BinarySearchFunc(list, of.doc, func(t posting, doc uint32) int { return cmp.Compare(t.doc, doc) })
+	list := v.parts[of.part].postings[r.from:r.to]
+	i, ok := slices.BinarySearchFunc(list, of.doc, func(t posting, doc uint32) int { return cmp.Compare(t.doc, doc) })
 	if !ok {
 		return float64(r.share) / fullImpact
 	}
-	return float64(list[j].impact) / fullImpact
+	return float64(list[i].impact) / fullImpact
 }

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -48,7 +49,7 @@ func (v *View) named(query string, words []queryWord) []candidate {
 	} else if isIdentifier(whole) || len(words) == 1 && !v.knows(stem(words[0].text)) {
 		m.prefix(strings.ToLower(whole))
 	}
-	return m.found
+	return m.once()
 }
 
 // isIdentifier reports whether a word is written as no word of prose is.
@@ -74,8 +75,14 @@ type matcher struct {
 	found []candidate
 }
 
+// Longer texts are no names.
+const maxName = 512
+
 // names finds the tools that name names in full.
 func (m *matcher) names(name string) {
+	if len(name) > maxName {
+		return
+	}
 	lower := strings.ToLower(name)
 	m.lookup(fullKey(lower), tierName, nil, func(t *contracts.Tool) bool { return t.Name == name })
 	for owner, rest := range qualified(lower) {
@@ -99,7 +106,8 @@ func (m *matcher) loose(name string, words []queryWord) {
 // lookup adds the visible tools with a key, of sources that are right: in a
 // higher tier where they are exactly meant.
 func (m *matcher) lookup(key string, in tier, right func(contracts.SourceID) bool, exact func(*contracts.Tool) bool) {
-	for _, r := range m.resolve(key).refs {
+	for at := m.resolve(key).last; at != 0; at = m.terms.refs[at].before {
+		r := &m.terms.refs[at]
 		p := &m.parts[r.part]
 		if right != nil && !right(p.source) {
 			continue
@@ -115,15 +123,17 @@ func (m *matcher) lookup(key string, in tier, right func(contracts.SourceID) boo
 }
 
 func (m *matcher) add(part int32, doc uint32, in tier) {
-	if m.parts[part].hidden.has(doc) {
-		return
+	if !m.parts[part].hidden.has(doc) {
+		m.found = append(m.found, candidate{place: place{part, doc}, tier: in})
 	}
-	i := slices.IndexFunc(m.found, func(c candidate) bool { return c.part == part && c.doc == doc })
-	if i < 0 {
-		m.found = append(m.found, candidate{part: part, doc: doc, tier: in})
-	} else {
-		m.found[i].tier = max(m.found[i].tier, in)
-	}
+}
+
+// once returns the tools that were found, each in its highest tier.
+func (m *matcher) once() []candidate {
+	slices.SortFunc(m.found, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.doc, b.doc), cmp.Compare(b.tier, a.tier))
+	})
+	return slices.CompactFunc(m.found, func(a, b candidate) bool { return a.place == b.place })
 }
 
 // Prefixes shorter than minPrefix say too little.
@@ -131,6 +141,9 @@ const minPrefix = 3
 
 // prefix finds the tools whose names begin with name, with or without their owner.
 func (m *matcher) prefix(name string) {
+	if len(name) > maxName {
+		return
+	}
 	for i := range m.parts {
 		p := &m.parts[i]
 		if len(name) >= minPrefix {
@@ -192,13 +205,13 @@ func (r *ranking) withNamed(list, named []candidate) []candidate {
 	for i := range named {
 		c := &named[i]
 		r.complete(c)
-		if !counted || !r.matches(&r.slots[r.parts[c.part].base+int(c.doc)]) {
+		if s := r.slot(c.place); !counted || !r.matches(s) || !r.allowed(c.place, s) {
 			r.total++
 		}
 	}
 	r.order(named)
 	for _, c := range list {
-		if !slices.ContainsFunc(named, func(n candidate) bool { return n.part == c.part && n.doc == c.doc }) {
+		if !slices.ContainsFunc(named, func(n candidate) bool { return n.place == c.place }) {
 			named = append(named, c)
 		}
 	}

@@ -36,18 +36,17 @@ func (r *ranking) nearest(query string) []contracts.ToolID {
 func (r *ranking) alike(query string) []candidate {
 	name := joinWords(tokenise(nil, cut(query, maxWord)))
 	pairs := pairsOf(name)
-	list := r.top[:0]
+	top := topList{ranking: r, list: r.top[:0], most: maxCompared}
 	for i := range r.parts {
 		p := &r.parts[i]
 		for doc := range p.traits {
 			common := bits.OnesCount64(p.traits[doc].pairs & pairs)
 			if common > 0 && !p.hidden.has(uint32(doc)) {
-				list = append(list, candidate{part: int32(i), doc: uint32(doc), score: float32(common)})
+				top.add(candidate{place: place{int32(i), uint32(doc)}, score: float32(common)})
 			}
 		}
 	}
-	r.order(list)
-	list = list[:min(maxCompared, len(list))]
+	list := top.list
 	for i := range list {
 		list[i].score = likeness(name, joinWords(tokenise(nil, r.tool(list[i]).Name)))
 	}

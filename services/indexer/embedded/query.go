@@ -11,6 +11,7 @@ import (
 const (
 	maxQuery   = 4 << 10 // bytes
 	maxClauses = 64
+	minJoined  = 4 // bytes of two words that are taken as one
 )
 
 // What a word of a query counts by the way it stands there.
@@ -24,12 +25,23 @@ const (
 
 // What an alternative to a word counts, as part of what the word itself would.
 const (
-	pieceWeight         = 0.8
-	correctionWeight    = 0.8
-	synonymWeight       = 0.15
-	synonymAloneWeight  = 0.6 // of a word that the catalogue does not know
-	synonymCoverage     = 0.3 // of the word, by a tool that holds only a synonym
-	distantCorrectionAt = 8   // length from which a word may have two mistakes
+	pieceWeight      = 0.8
+	correctionWeight = 0.8
+	synonymWeight    = 0.15
+	loneWeight       = 0.6 // of a synonym where the catalogue does not know the word itself
+)
+
+// How much of a word a tool covers that holds a synonym of it only.
+const (
+	synonymCover = 0.3
+	loneCover    = 0.6
+)
+
+// Synonyms of a known word are left out as saying nothing where more than one in
+// commonShare tools hold them, if that is more than commonCount tools.
+const (
+	commonShare = 8
+	commonCount = 2
 )
 
 // A queryWord is a word of a query as it stands there.
@@ -37,9 +49,11 @@ type queryWord struct {
 	text     string
 	glued    bool // belongs to the same identifier as the word before it
 	capital  bool
+	framing  bool // in a sentence about the asker
 	demanded bool
 	weight   float64
-	pieces   []string
+	pieces   []string // see [kindPiece]
+	joined   []string // of a demanded word: the joined forms of its identifier
 }
 
 // splitQuery returns the words of a query.
@@ -53,20 +67,47 @@ func splitQuery(query string) []queryWord {
 			demanded: plus && strings.IndexFunc(rest, unicode.IsLetter) >= 0,
 			capital:  startsUpper(rest),
 			weight:   context.weigh(part),
+			framing:  context.framing,
 		}
 		tokens = tokenise(tokens[:0], rest)
-		for _, t := range tokens {
-			switch t.kind {
-			case kindWord:
-				w.text, w.glued = t.text, t.glued
-				list = append(list, w)
-			case kindPiece:
-				last := &list[len(list)-1]
-				last.pieces = append(last.pieces, t.text)
+		list = appendWords(list, tokens, w)
+	}
+	weighFraming(list)
+	return list
+}
+
+// appendWords appends the words among the tokens of one part of a query, which
+// have everything but the text in common with w.
+func appendWords(list []queryWord, tokens []token, w queryWord) []queryWord {
+	from := len(list)
+	for _, t := range tokens {
+		switch t.kind {
+		case kindWord:
+			w.text, w.glued = t.text, t.glued
+			list = append(list, w)
+		case kindPiece:
+			last := &list[len(list)-1]
+			last.pieces = append(last.pieces, t.text)
+		case kindJoined:
+			for i := from; w.demanded && i < len(list); i++ {
+				list[i].joined = append(list[i].joined, t.text)
 			}
 		}
 	}
 	return list
+}
+
+// weighFraming lowers the weight of the sentences about the asker, unless there
+// are no others.
+func weighFraming(list []queryWord) {
+	if !slices.ContainsFunc(list, func(w queryWord) bool { return !w.framing }) {
+		return
+	}
+	for i := range list {
+		if list[i].framing {
+			list[i].weight *= framingWeight
+		}
+	}
 }
 
 // cut returns at most n bytes of s, whole characters.
@@ -94,31 +135,27 @@ type clause struct {
 type alternative struct {
 	resolved
 	weight float64 // the idf included
-	kind   altKind
+	cover  float64 // how much of the word it covers: 1, or less for a synonym
 }
 
-type altKind uint8
-
-const (
-	altSelf altKind = iota
-	altCorrection
-	altSynonym
-)
-
 // plan finds for each word of a query what stands for it in the view. Words
-// that say nothing are left out.
+// that say nothing are left out, those that say little unless there are no others.
 func (v *View) plan(words []queryWord) []clause {
-	var p planner
+	p := planner{View: v}
 	for i := range words {
 		w := &words[i]
 		if i > 0 {
-			if c, ok := v.joinedClause(&words[i-1], w); ok {
-				p.add(c)
-			}
+			p.addJoined(&words[i-1], w)
 		}
-		if !isStopWord(w.text) && (w.demanded || !isFiller(w.text) && !v.isLooseNumber(w.text)) {
-			p.add(v.clause(w))
+		if w.demanded || !isFiller(w.text) && !v.isLooseNumber(w.text) {
+			p.addWord(w)
 		}
+	}
+	if len(p.clauses) > 0 {
+		return p.clauses
+	}
+	for i := range words {
+		p.addWord(&words[i])
 	}
 	return p.clauses
 }
@@ -128,20 +165,49 @@ func (v *View) isLooseNumber(word string) bool {
 	return isNumber(word) && (len(word) < 3 || !v.knows(word))
 }
 
-// planner gathers clauses, one for each stem.
-type planner struct{ clauses []clause }
+// planner gathers clauses, one for each stem and at most maxClauses.
+type planner struct {
+	*View
+	clauses []clause
+}
 
+func (p *planner) addWord(w *queryWord) {
+	if len(p.clauses) < maxClauses && !isStopWord(w.text) {
+		p.add(p.clause(w))
+	}
+}
+
+// add adds a clause or, where there is one of its stem, raises that one's weight.
 func (p *planner) add(c clause) {
 	i := slices.IndexFunc(p.clauses, func(o clause) bool { return o.stem == c.stem })
-	switch {
-	case i >= 0:
-		o := &p.clauses[i]
-		o.demanded = o.demanded || c.demanded
-		o.joined = o.joined && c.joined
-		o.scale(repeatWeight*c.weight + max(o.weight, c.weight))
-	case len(p.clauses) < maxClauses:
+	if i < 0 {
 		p.clauses = append(p.clauses, c)
+		return
 	}
+	o := &p.clauses[i]
+	weight := repeatWeight*c.weight + max(o.weight, c.weight)
+	if c.demanded || o.joined { // what is said of the word itself, in these words, counts
+		*o = c
+	}
+	o.scale(weight)
+}
+
+// addJoined takes two neighbouring words as one where the catalogue knows it:
+// "you tube", "to-do".
+func (p *planner) addJoined(a, b *queryWord) {
+	if len(p.clauses) == maxClauses || isNumber(a.text) || isNumber(b.text) || len(a.text)+len(b.text) < minJoined {
+		return
+	}
+	if isStopWord(a.text) && isStopWord(b.text) && !b.glued && !(a.capital && b.capital) {
+		return // too common: "what to do"
+	}
+	s := stem(a.text + b.text)
+	r := p.resolve(s)
+	if r.df == 0 || slices.ContainsFunc(p.clauses, func(o clause) bool { return o.stem == s }) {
+		return
+	}
+	weight := p.idf(r.df) * joinedWeight * min(a.weight, b.weight)
+	p.add(clause{stem: s, joined: true, weight: weight, alts: []alternative{{r, weight, 1}}})
 }
 
 // scale changes the weight of a clause, and of its alternatives with it.
@@ -154,25 +220,41 @@ func (c *clause) scale(weight float64) {
 	c.weight = weight
 }
 
-// clause finds what stands for one word. A demanded word stands for itself only.
+// clause finds what stands for one word.
 func (v *View) clause(w *queryWord) clause {
 	c := clause{stem: stem(w.text), demanded: w.demanded, weight: v.idf(0)}
 	if r := v.resolve(c.stem); r.df > 0 {
-		c.weight = v.idf(r.df)
-		c.alts = append(c.alts, alternative{r, c.weight, altSelf})
+		c.weight = v.idf(v.commonness(c.stem, r.df))
+		c.alts = append(c.alts, alternative{r, c.weight, 1})
 	}
-	for _, p := range w.pieces {
-		if r := v.resolve(stem(p)); r.df > 0 {
-			c.alts = append(c.alts, alternative{r, v.idf(r.df) * pieceWeight, altSelf})
-		}
-	}
-	if !c.demanded {
+	if c.demanded { // it stands for itself only
+		v.others(&c, w.joined, 1)
+	} else {
+		v.others(&c, w.pieces, pieceWeight)
 		v.correction(&c, w.text)
 		v.synonyms(&c)
 	}
-	weight := c.weight * w.weight
-	c.scale(weight)
+	c.scale(c.weight * w.weight)
 	return c
+}
+
+// others adds other forms of the word.
+func (v *View) others(c *clause, words []string, weight float64) {
+	for _, w := range words {
+		if r := v.resolve(stem(w)); r.df > 0 {
+			c.alts = append(c.alts, alternative{r, v.idf(r.df) * weight, 1})
+		}
+	}
+}
+
+// commonness returns the df by which a stem is weighed: for a plain verb that of
+// the most common one of its meaning. That a catalogue says "list" where others
+// say "show" makes "show" no telling word.
+func (v *View) commonness(stem string, df int32) int32 {
+	for _, s := range plainVerbsByStem[stem] {
+		df = max(df, v.resolve(s).df)
+	}
+	return df
 }
 
 // correction adds the word that is meant by a clause without alternatives.
@@ -183,37 +265,20 @@ func (v *View) correction(c *clause, word string) {
 	if s := stem(v.correct(word)); s != "" {
 		r := v.resolve(s)
 		c.stem = s
-		c.alts = append(c.alts, alternative{r, v.idf(r.df) * correctionWeight, altCorrection})
+		c.alts = append(c.alts, alternative{r, v.idf(r.df) * correctionWeight, 1})
 	}
 }
 
-// synonyms adds the words that mean much the same.
+// synonyms adds the words that mean much the same. Beside the word itself, those
+// that so many tools hold that they say next to nothing are left out.
 func (v *View) synonyms(c *clause) {
-	weight := synonymWeight
+	weight, cover, most := synonymWeight, synonymCover, max(commonCount, v.visible/commonShare)
 	if c.alts == nil {
-		weight = synonymAloneWeight
+		weight, cover, most = loneWeight, loneCover, v.visible
 	}
 	for _, s := range synonymsByStem[c.stem] {
-		if r := v.resolve(s); r.df > 0 {
-			c.alts = append(c.alts, alternative{r, v.idf(r.df) * weight, altSynonym})
+		if r := v.resolve(s); r.df > 0 && int(r.df) <= most {
+			c.alts = append(c.alts, alternative{r, v.idf(r.df) * weight, cover})
 		}
 	}
-}
-
-// joinedClause takes two neighbouring words as one where the catalogue knows
-// it: "you tube", "to-do".
-func (v *View) joinedClause(a, b *queryWord) (clause, bool) {
-	if isNumber(a.text) || isNumber(b.text) || len(a.text)+len(b.text) < 4 {
-		return clause{}, false
-	}
-	if isStopWord(a.text) && isStopWord(b.text) && !b.glued && !(a.capital && b.capital) {
-		return clause{}, false // too common: "what to do"
-	}
-	s := stem(a.text + b.text)
-	r := v.resolve(s)
-	if r.df == 0 {
-		return clause{}, false
-	}
-	weight := v.idf(r.df) * joinedWeight * min(a.weight, b.weight)
-	return clause{stem: s, joined: true, weight: weight, alts: []alternative{{r, weight, altSelf}}}, true
 }

@@ -29,7 +29,7 @@ func (v *View) Search(query string, limit int) Result {
 	}
 	s := v.scratch.Get().(*scratch)
 	defer v.scratch.Put(s)
-	s.reset()
+	s.reset(v)
 	for i := range clauses {
 		v.score(&clauses[i], uint16(i+1), s)
 	}
@@ -54,9 +54,16 @@ func (v *View) Search(query string, limit int) Result {
 
 // scratch is the memory of one search.
 type scratch struct {
-	slots []slot
-	owned []bool // by part: its source is named in the query
-	top   []candidate
+	slots   []slot
+	touched []place // whose slots are in use, hidden ones too
+	owned   []bool  // by part: its source is named in the query
+	top     []candidate
+}
+
+// place is where a tool is in a view.
+type place struct {
+	part int32
+	doc  uint32
 }
 
 // slot gathers what a tool scores.
@@ -69,8 +76,12 @@ type slot struct {
 	demand uint8   // demanded words that the tool holds
 }
 
-func (s *scratch) reset() {
-	clear(s.slots)
+// reset makes the scratch ready for another search of v.
+func (s *scratch) reset(v *View) {
+	for _, t := range s.touched {
+		s.slots[v.parts[t.part].base+int(t.doc)] = slot{}
+	}
+	s.touched = s.touched[:0]
 	clear(s.owned)
 }
 
@@ -78,19 +89,20 @@ func (s *scratch) reset() {
 func (v *View) score(c *clause, n uint16, s *scratch) {
 	for i := range c.alts {
 		a := &c.alts[i]
-		e := effect{clause: n, demand: c.demanded, name: !c.joined && a.kind != altSynonym}
+		e := effect{clause: n, demand: c.demanded}
 		if !c.joined {
-			e.cover = float32(c.weight)
-			if a.kind == altSynonym {
-				e.cover *= synonymCoverage
-			}
+			e.cover = float32(c.weight * a.cover)
+			e.name = a.cover == 1
 		}
 		weight := float32(a.weight / fullImpact)
-		for j := range a.refs {
-			r := &a.refs[j]
+		for at := a.last; at != 0; at = v.terms.refs[at].before {
+			r := &v.terms.refs[at]
 			p := &v.parts[r.part]
 			slots := s.slots[p.base : p.base+p.count]
 			for _, t := range p.postings[r.from:r.to] {
+				if slots[t.doc].clause == 0 {
+					s.touched = append(s.touched, place{r.part, t.doc})
+				}
 				e.add(&slots[t.doc], weight*float32(t.impact), t.fields)
 			}
 			if r.share == 0 {
@@ -100,6 +112,9 @@ func (v *View) score(c *clause, n uint16, s *scratch) {
 				s.owned[r.part] = true
 			}
 			for k := range slots { // tools with postings have it in them already
+				if slots[k].clause == 0 {
+					s.touched = append(s.touched, place{r.part, uint32(k)})
+				}
 				e.add(&slots[k], weight*float32(r.share), 0)
 			}
 		}

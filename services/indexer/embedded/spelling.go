@@ -8,16 +8,20 @@ import (
 )
 
 // form is a word as a segment's tools write it: a candidate for corrections.
+// Words that stand only in the texts of parameters are none: those are seldom
+// what a tool is asked for by.
 type form struct {
 	text string
 	term uint32
 	all  bool     // every tool of the segment has it
-	docs []uint32 // the tools that hold it; nil where they are those of the term
+	docs []uint32 // the tools that hold it; nil where they are all of the term's
 }
 
 const (
 	minForm = 4
 	maxForm = 24
+	// distantCorrectionAt is the length from which a word may have two mistakes.
+	distantCorrectionAt = 8
 )
 
 func correctable(word string) bool {
@@ -26,19 +30,13 @@ func correctable(word string) bool {
 
 // forms returns the words of the listing that can be meant by a misspelt one.
 func (b *builder) forms() []form {
-	texts := make([]uint8, len(b.terms)) // number of words by term
-	for _, w := range b.words {
-		if !w.stop && texts[w.term] < 2 {
-			texts[w.term]++
-		}
-	}
 	var list []form
 	for _, w := range b.words {
-		if w.stop || !w.telling || !correctable(w.text) {
+		if w.stop || !correctable(w.text) || !w.all && len(w.docs) == 0 {
 			continue
 		}
 		f := form{text: w.text, term: w.term, all: w.all}
-		if texts[w.term] > 1 {
+		if len(w.docs) < int(b.counts[w.term]) {
 			f.docs = w.docs
 		}
 		list = append(list, f)
@@ -104,7 +102,7 @@ func (v *View) correct(word string) string {
 		most = 2
 	}
 	letters := lettersOf(word)
-	best, bestDistance, bestDF := "", most+1, 0
+	best, bestDistance, bestDF := "", most+1, int32(0)
 	words := &v.words()[word[0]-'a']
 	for n := max(minForm, len(word)-most); n <= min(maxForm, len(word)+most); n++ {
 		for _, w := range words[n] {

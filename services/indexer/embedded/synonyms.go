@@ -129,8 +129,19 @@ discount coupon
 flag toggle
 `
 
-// synonymsByStem are the stems of the synonyms of a word, by its stem.
-var synonymsByStem = byStem(synonymGroups)
+// plainVerbs are verbs that mean the same wherever they stand, a meaning a line.
+const plainVerbs = `
+show list get retrieve fetch view display
+create add make new
+delete remove
+update edit modify change set
+`
+
+// The stems of the other words of a word's lines, by its stem.
+var (
+	synonymsByStem   = byStem(synonymGroups)
+	plainVerbsByStem = byStem(plainVerbs)
+)
 
 func byStem(groups string) map[string][]string {
 	m := map[string][]string{}

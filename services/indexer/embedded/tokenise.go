@@ -82,7 +82,11 @@ func isWordRune(r rune) bool {
 // isUnspaced reports whether r belongs to a script that is written without
 // spaces between words (Hangul has them, but bigrams serve its endings well).
 func isUnspaced(r rune) bool {
-	return r >= 0x0e00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul,
+	switch {
+	case r < 0x0e00, r >= 0x1800 && r < 0x2e80: // most of what is not, symbols and punctuation among it
+		return false
+	}
+	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul,
 		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 
@@ -144,8 +148,8 @@ func (t *tokeniser) run(s string) {
 // partLength returns the length of the first word of a run, and whether it is
 // an acronym with a plural s, like "VMs".
 func partLength(s string) (n int, plural bool) {
-	var before, last class // of the two characters before i
-	upper := 0             // length of the run of capitals before i
+	last := classNone // of the character before i
+	upper := 0        // length of the run of capitals before i
 	for i := 0; i < len(s); {
 		r, size := decode(s[i:])
 		c := classOf(r)
@@ -165,8 +169,7 @@ func partLength(s string) (n int, plural bool) {
 		} else {
 			upper = 0
 		}
-		before, last = last, c
-		_ = before
+		last = c
 		i += size
 	}
 	return len(s), false

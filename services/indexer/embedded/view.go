@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"math"
-	"strings"
 	"sync"
 
 	"github.com/toolcrib/toolcrib/pkg/contracts"
@@ -75,7 +74,7 @@ func (p *part) holding(list []posting) int {
 	return n
 }
 
-// resolve returns a term; without refs where no visible tool holds it.
+// resolve returns a term, with a df of 0 where no visible tool holds it.
 func (v *View) resolve(term string) resolved {
 	return v.terms.find(hashTerm(term))
 }
@@ -83,16 +82,12 @@ func (v *View) resolve(term string) resolved {
 func (v *View) knows(term string) bool { return v.resolve(term).df > 0 }
 
 // idf returns the weight of a term that df visible tools hold.
-func (v *View) idf(df int) float64 {
-	return math.Log(1 + (float64(v.visible-df)+0.5)/(float64(df)+0.5))
+func (v *View) idf(df int32) float64 {
+	return math.Log(1 + (float64(v.visible)-float64(df)+0.5)/(float64(df)+0.5))
 }
 
 // tool returns the tool of a candidate.
 func (v *View) tool(c candidate) *contracts.Tool { return &v.parts[c.part].tools[c.doc] }
-
-func (v *View) compareIDs(a, b candidate) int {
-	return strings.Compare(string(v.tool(a).ID), string(v.tool(b).ID))
-}
 
 // bitset is a set of positions of tools.
 type bitset []uint64
