@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/toolcrib/toolcrib/internal/core/names"
 	"github.com/toolcrib/toolcrib/pkg/client"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
@@ -28,6 +29,9 @@ func (a *app) table(rows [][]string) error { return writeTable(a.stdout, rows) }
 func writeTable(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
+		for i := range r {
+			r[i] = names.Text(r[i])
+		}
 		fmt.Fprintln(t, strings.Join(r, "\t"))
 	}
 	return t.Flush()
@@ -60,9 +64,9 @@ func plural(n int, noun string, many ...string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// oneLine returns s on one line of at most most characters.
+// oneLine returns s on one line of at most most characters, without what would move a terminal.
 func oneLine(s string, most int) string {
-	r := []rune(strings.Join(strings.Fields(s), " "))
+	r := []rune(strings.Join(strings.Fields(names.Text(s)), " "))
 	if len(r) > most {
 		return string(r[:most-1]) + "…"
 	}
@@ -75,7 +79,7 @@ func writeOutcome(w io.Writer, o *client.CallAnswer) error {
 		for _, block := range o.Result.Content {
 			var b struct{ Type, Text string }
 			if json.Unmarshal(block, &b) == nil && b.Type == "text" {
-				fmt.Fprintln(w, b.Text)
+				fmt.Fprintln(w, names.Text(b.Text))
 			} else {
 				fmt.Fprintln(w, string(block))
 			}

@@ -45,8 +45,8 @@ func clientListing(tools []client.ClientTool) (*contracts.Listing, error) {
 		add := func(field, format string, args ...any) {
 			bad.Fields = append(bad.Fields, contracts.FieldError{Field: at + "/" + field, Message: fmt.Sprintf(format, args...)})
 		}
-		if n := utf8.RuneCountInString(tool.Name); n == 0 || n > longestName || strings.TrimSpace(tool.Name) != tool.Name || !printable(tool.Name) {
-			add("name", "is %q; want 1 to %d visible characters without spaces around them", clip(tool.Name), longestName)
+		if n := utf8.RuneCountInString(tool.Name); n == 0 || n > longestName || strings.TrimSpace(tool.Name) != tool.Name || !printable(tool.Name) || strings.Contains(tool.Name, ":") {
+			add("name", "is %q; want 1 to %d visible characters but ':', without spaces around them", clip(tool.Name), longestName)
 		} else if first, ok := seen[tool.Name]; ok {
 			add("name", "is %q, as that of tool %d; want each name once", clip(tool.Name), first)
 		} else {

@@ -231,6 +231,8 @@ func (m *mcpFront) call(ctx context.Context, s *session, params *mcp.CallToolPar
 		defer cancel()
 		if err := m.runs.caller.Cancel(tidy, t, s.run, a.CallID); err != nil {
 			m.log.Error("call not cancelled", "call", a.CallID, "err", err)
+		} else if ended, err := m.calls.state(tidy, t, string(s.run), string(a.CallID), tidyWithin/2); err == nil {
+			a = ended
 		}
 	}
 	return toolResult(a)

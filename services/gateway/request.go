@@ -45,6 +45,13 @@ func runRequest(o client.RunOptions) (contracts.RunRequest, error) {
 			return r, wrong("labels", "%q: want names of 1 to %d bytes and values of at most as many", clip(k), longestLabel)
 		}
 	}
+	for field, v := range map[string]string{
+		"agent": o.Agent, "profile": o.Profile, "session": o.Session, "sandbox": o.Sandbox, "channel": o.Channel, "runtime": o.Runtime,
+	} {
+		if !printable(v) {
+			return r, wrong(field, "%q has control or invisible characters", clip(v))
+		}
+	}
 	var err error
 	if r.ToolSearch, err = toolSearch(o); err != nil {
 		return r, err

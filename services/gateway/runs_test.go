@@ -114,6 +114,8 @@ func TestOpenRunRefuses(t *testing.T) {
 		{"empty name", `{"clientTools":[{"name":"","inputSchema":` + object + `}]}`, 400, contracts.CodeInvalid, "/clientTools/0/name"},
 		{"long name", `{"clientTools":[{"name":"` + strings.Repeat("é", 129) + `","inputSchema":` + object + `}]}`, 400, contracts.CodeInvalid, "/clientTools/0/name"},
 		{"hidden character", `{"clientTools":[{"name":"a\u200bb","inputSchema":` + object + `}]}`, 400, contracts.CodeInvalid, "/clientTools/0/name"},
+		{"name like an id", `{"clientTools":[{"name":"mcp:a:b","inputSchema":` + object + `}]}`, 400, contracts.CodeInvalid, "/clientTools/0/name"},
+		{"escape in a label", `{"agent":"a\u001b[31m"}`, 400, contracts.CodeInvalid, ""},
 		{"name twice", `{"clientTools":[{"name":"a","inputSchema":` + object + `},{"name":"a","inputSchema":` + object + `}]}`, 400, contracts.CodeInvalid, "/clientTools/1/name"},
 		{"schema is a list", `{"clientTools":[{"name":"a","inputSchema":[]}]}`, 400, contracts.CodeInvalid, "/clientTools/0/inputSchema"},
 		{"schema of a text", `{"clientTools":[{"name":"a","inputSchema":{"type":"string"}}]}`, 400, contracts.CodeInvalid, "/clientTools/0/inputSchema"},

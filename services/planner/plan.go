@@ -1,9 +1,11 @@
 package planner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/core/config"
@@ -110,7 +112,9 @@ func (s *Service) store(ctx context.Context, t contracts.TenantID, p *contracts.
 // check returns why the world is not one that a run can be opened with.
 func (w *world) check(most int) error {
 	if n := w.size(); n > most {
-		return contracts.Errorf(contracts.CodeCatalogueTooLarge, "the run would hold %d tools; its tenant's limit is %d", n, most)
+		big := slices.MaxFunc(w.parts, func(a, b part) int { return cmp.Compare(a.visible, b.visible) })
+		return contracts.Errorf(contracts.CodeCatalogueTooLarge, "the run would hold %d tools, %d of them of %s; its tenant's limit is %d",
+			n, big.visible, big.source(), most)
 	}
 	return w.collisions()
 }

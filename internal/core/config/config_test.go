@@ -306,3 +306,11 @@ func TestTenants(t *testing.T) {
 		t.Error("Tenant(local) exists beside configured tenants")
 	}
 }
+
+// A glob that no policy could be made of would have every run refused later.
+func TestBadGlobIsFoundInTheFile(t *testing.T) {
+	_, err := Parse([]byte(`{policies: [{deny: ["mcp:a:*", "[", "mcp:[z"]}]}`), "toolcrib.yaml")
+	if err == nil || !strings.Contains(err.Error(), "policies[0].deny[1]") || !strings.Contains(err.Error(), "policies[0].deny[2]") || strings.Contains(err.Error(), "deny[0]") {
+		t.Errorf("Parse = %v, want both bad globs and no other", err)
+	}
+}

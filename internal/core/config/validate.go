@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/toolcrib/toolcrib/internal/core/policy"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
@@ -184,6 +185,8 @@ func validateGlobs(r *report, path string, allow, deny []string) {
 		for i, g := range globs {
 			if g == "" {
 				r.add(index(join(path, key), i), "is empty; want a glob over tool ids such as mcp:github:*")
+			} else if _, err := policy.Compile([]contracts.PolicyLayer{{Level: "global", Deny: []string{g}}}); err != nil {
+				r.add(index(join(path, key), i), "is no glob over tool ids: %s", contracts.AsError(err).Message)
 			}
 		}
 	}

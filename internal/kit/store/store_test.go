@@ -236,6 +236,38 @@ func TestMirror(t *testing.T) {
 	}
 }
 
+// Records that change all the time are listed all the same.
+func TestListMissesNothing(t *testing.T) {
+	_, tab := open(t)
+	var keys []contracts.Key
+	for range 10 {
+		keys = append(keys, contracts.RunKey(tenant, contracts.NewRunID()))
+		if err := tab.Create(t.Context(), keys[len(keys)-1], &contracts.Run{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	natstest.Run(t, func(ctx context.Context) error {
+		for i := 0; ctx.Err() == nil; i++ {
+			if _, err := tab.Transition(context.WithoutCancel(ctx), keys[i%len(keys)], func(*contracts.Run) ([]contracts.Event, error) { return nil, nil }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for range 100 {
+		seen := map[contracts.Key]bool{}
+		if err := tab.List(t.Context(), string(tenant)+".>", func(k contracts.Key, _ *contracts.Run) error {
+			seen[k] = true
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if len(seen) != len(keys) {
+			t.Fatalf("listed %d of %d", len(seen), len(keys))
+		}
+	}
+}
+
 func TestBlobs(t *testing.T) {
 	b := natstest.Open(t)
 	for _, name := range []string{contracts.StoreListings, contracts.StorePayloads} {

@@ -81,8 +81,45 @@ func (t *Table[T, P]) get(ctx context.Context, key contracts.Key) (P, uint64, er
 }
 
 // List calls f with every record whose key matches the filter, such as "acme.>"; it ends with the first error of f.
-// Keys come in no particular order.
+// Keys come in no particular order. A record that is stored before List is called is among them.
 func (t *Table[T, P]) List(ctx context.Context, filter string, f func(contracts.Key, P) error) error {
+	seen := map[contracts.Key]bool{}
+	if err := t.snapshot(ctx, filter, func(key contracts.Key, rec P) error {
+		seen[key] = true
+		return f(key, rec)
+	}); err != nil {
+		return err
+	}
+	// A snapshot can miss a record that was changed while it was taken.
+	s, err := t.bus.JS.Stream(ctx, "KV_"+t.name)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", t.name, err)
+	}
+	prefix := "$KV." + t.name + "."
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(prefix+filter))
+	if err != nil {
+		return fmt.Errorf("list %s: %w", t.name, err)
+	}
+	for subject := range info.State.Subjects {
+		key := contracts.Key(subject[len(prefix):])
+		if seen[key] {
+			continue
+		}
+		rec, err := t.Get(ctx, key)
+		if contracts.CodeOf(err) == contracts.CodeNotFound {
+			continue // deleted
+		}
+		if err == nil {
+			err = f(key, rec)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Table[T, P]) snapshot(ctx context.Context, filter string, f func(contracts.Key, P) error) error {
 	w, err := t.kv.Watch(ctx, filter, jetstream.IgnoreDeletes())
 	if err != nil {
 		return fmt.Errorf("list %s: %w", t.name, err)
