@@ -133,6 +133,7 @@ type Source struct {
 	Source     contracts.SourceID      `json:"source"`
 	State      contracts.SourceState   `json:"state" enum:"pending,ready,failed"`
 	Reason     string                  `json:"reason,omitempty"`
+	Detail     string                  `json:"detail,omitempty" doc:"What the source said of its failure: text from outside."`
 	Tools      int                     `json:"tools"`
 	Listing    contracts.Hash          `json:"listing,omitempty"`
 	Discovered time.Time               `json:"discovered,omitzero"`

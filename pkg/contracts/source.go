@@ -90,6 +90,8 @@ type SourceRecord struct {
 	// Reason says why the source failed, or why its last refresh did while the
 	// previous listing is kept. Shown to whoever may see the source.
 	Reason string `json:"reason,omitempty"`
+	// Detail is what the source said of its failure, such as the last words of a process: text from outside, for operators only.
+	Detail string `json:"detail,omitempty"`
 	// Listing names the newest good listing in [StoreListings]; "" where none is known.
 	Listing    Hash      `json:"listing,omitempty"`
 	Tools      int       `json:"tools"`

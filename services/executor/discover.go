@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/toolcrib/toolcrib/internal/core/names"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
+	"github.com/toolcrib/toolcrib/services/executor/source/mcp"
 )
 
 const (
@@ -177,7 +179,7 @@ func (d *discoverer) round(ctx context.Context, s *source, anyway, forced bool) 
 	case ctx.Err() != nil:
 		return 0, true
 	case err != nil:
-		err = d.failed(ctx, s, contracts.AsError(err).Message)
+		err = d.failed(ctx, s, err)
 		due, _ = s.retry.wait()
 		due = max(due, leastCalm)
 	default:
@@ -240,7 +242,7 @@ func (d *discoverer) listed(ctx context.Context, s *source, l *contracts.Listing
 		now := time.Now().UTC()
 		same = rec.Listing == hash
 		quiet := same && rec.State == contracts.SourceStateReady && rec.Reason == ""
-		rec.State, rec.Reason, rec.Listing, rec.Tools = contracts.SourceStateReady, "", hash, len(l.Tools)
+		rec.State, rec.Reason, rec.Detail, rec.Listing, rec.Tools = contracts.SourceStateReady, "", "", hash, len(l.Tools)
 		rec.Discovered, rec.Skipped, rec.AlwaysLoad, rec.Settings = now, skipped, s.alwaysLoad, s.settings
 		if quiet {
 			return nil
@@ -253,8 +255,9 @@ func (d *discoverer) listed(ctx context.Context, s *source, l *contracts.Listing
 }
 
 // failed records why a source could not be listed. The listing known before stays in use while it is not too old.
-func (d *discoverer) failed(ctx context.Context, s *source, reason string) error {
-	reason = names.Cut(names.Text(reason), longestReason)
+func (d *discoverer) failed(ctx context.Context, s *source, why error) error {
+	reason := names.Cut(names.Text(contracts.AsError(why).Message), longestReason)
+	said, _ := errors.AsType[mcp.Said](why)
 	return d.change(ctx, s, func(rec *contracts.SourceRecord) []contracts.Event {
 		kept := rec.Listing != "" && time.Since(rec.Discovered) < contracts.ListingUsable
 		before := *rec
@@ -263,6 +266,7 @@ func (d *discoverer) failed(ctx context.Context, s *source, reason string) error
 			rec.State = contracts.SourceStateReady
 		}
 		rec.AlwaysLoad, rec.Settings = s.alwaysLoad, s.settings
+		rec.Detail = names.Text(string(said))
 		if sameReason(before.Reason, reason) {
 			if rec.State == before.State {
 				return nil

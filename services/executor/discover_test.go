@@ -45,11 +45,14 @@ func TestGoodSourcesDoNotWaitForBadOnes(t *testing.T) {
 	if took := time.Since(begin); took > 15*time.Second {
 		t.Errorf("the good sources took %v", took)
 	}
-	for id, want := range map[string]string{"mcp:dead": "no token", "mcp:wrong": "no such file", "mcp:late": "environment variable NOT_SET_ANYWHERE is not set"} {
+	for id, want := range map[string]string{"mcp:dead": "the server ended", "mcp:wrong": "no such file", "mcp:late": "environment variable NOT_SET_ANYWHERE is not set"} {
 		natstest.Eventually(t, id+" has failed", func() bool { return w.source(id).State == contracts.SourceStateFailed })
 		if got := w.source(id).Reason; !strings.Contains(got, want) {
 			t.Errorf("%s: reason %q, want %q in it", id, got, want)
 		}
+	}
+	if dead := w.source("mcp:dead"); dead.Detail != "no token" || strings.Contains(dead.Reason, "no token") {
+		t.Errorf("reason %q, detail %q; want what the server said in the detail only", dead.Reason, dead.Detail)
 	}
 	if got := w.source("mcp:hanging0").State; got != contracts.SourceStatePending {
 		t.Errorf("a hanging source is %q, want pending", got)
@@ -172,7 +175,7 @@ func TestAListingThatIsTooOldIsNotUsed(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	got := w.discover(contracts.DiscoverRequest{Wait: 10_000})["mcp:odd"]
+	got := w.discover(contracts.DiscoverRequest{Wait: 10_000, Force: true})["mcp:odd"]
 	if got.State != contracts.SourceStateFailed || got.Reason == "" {
 		t.Errorf("state %q, reason %q, want failed with a reason", got.State, got.Reason)
 	}

@@ -66,7 +66,7 @@ func (a *api) sources(ctx context.Context, t contracts.TenantID) ([]client.Sourc
 // sourceView returns what an operator is shown of a source.
 func sourceView(r *contracts.SourceRecord) client.Source {
 	return client.Source{
-		Source: r.Source, State: r.State, Reason: r.Reason, Tools: r.Tools, Listing: r.Listing,
+		Source: r.Source, State: r.State, Reason: r.Reason, Detail: r.Detail, Tools: r.Tools, Listing: r.Listing,
 		Discovered: r.Discovered, AlwaysLoad: r.AlwaysLoad, Skipped: r.Skipped,
 	}
 }

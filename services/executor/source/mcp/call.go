@@ -43,7 +43,7 @@ func (c *Conn) Call(ctx context.Context, tool string, args json.RawMessage, meta
 	case refused != "":
 		return nil, c.cfg.unavailable("the server refused the request: " + refused)
 	case !reached:
-		return nil, c.cfg.unavailable(c.why(bound, err))
+		return nil, c.lost(bound, "", err)
 	}
 	return nil, contracts.Errorf(contracts.CodeOutcomeUnknown, "the server was lost during the call, which may or may not have happened: %s", c.why(bound, err))
 }

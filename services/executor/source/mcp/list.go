@@ -39,7 +39,7 @@ func (c *Conn) List(ctx context.Context) (*contracts.Listing, []contracts.Skippe
 	for cursor := ""; ; {
 		page, err := c.page(ctx, cursor)
 		if err != nil {
-			return nil, nil, c.cfg.unavailable("list tools: " + c.why(ctx, err))
+			return nil, nil, c.lost(ctx, "list tools: ", err)
 		}
 		if size += page.size; size > mostListingBytes {
 			return nil, nil, c.cfg.unavailable(fmt.Sprintf("list tools: the listing has more than %d MiB", mostListingBytes>>20))

@@ -87,7 +87,7 @@ func dialProcess(ctx context.Context, cfg Config, changed func(), version string
 	if err != nil {
 		p.end()
 		within(p.waited, drainTime) // to say how it ended, where that was the cause
-		err = cfg.unavailable(c.why(ctx, answer.or(err)))
+		err = c.lost(ctx, "", answer.or(err))
 		<-p.gone
 		return nil, answer.failure() != nil, err
 	}
@@ -107,7 +107,7 @@ func dialWeb(ctx context.Context, cfg Config, changed func()) (*Conn, error) {
 	}
 	if c.session, err = client(changed).Connect(ctx, t, nil); err != nil {
 		web.base.CloseIdleConnections()
-		return nil, cfg.unavailable(c.why(ctx, err))
+		return nil, c.lost(ctx, "", err)
 	}
 	c.watch()
 	return c, nil
@@ -162,12 +162,30 @@ func (cfg Config) unavailable(why string) error {
 
 const longestReason = 300
 
+// Said is the cause of an error of a server that wrote something to standard error before it failed: its last
+// words, bounded and without the secrets of its configuration. They are text from outside, for the operator and for no model.
+type Said string
+
+// Error returns the words.
+func (s Said) Error() string { return string(s) }
+
+// lost returns the error for a server that cannot be reached because of err; what it said last is its cause.
+func (c *Conn) lost(ctx context.Context, doing string, err error) error {
+	e := contracts.Errorf(contracts.CodeSourceUnavailable, "%s%s", doing, c.why(ctx, err))
+	if c.process != nil {
+		if said := c.process.stderr.last(); said != "" {
+			e.Cause = Said(shorten(c.cfg.redact(said), longestReason))
+		}
+	}
+	return e
+}
+
 // why puts into words, without secrets, why err came up.
 func (c *Conn) why(ctx context.Context, err error) string {
 	var b strings.Builder
-	how, said := "", ""
+	how := ""
 	if c.process != nil {
-		how, said = c.process.how(), c.process.stderr.last()
+		how = c.process.how()
 	}
 	switch refusal, refused := errors.AsType[*refusal](err); {
 	case refused:
@@ -178,9 +196,6 @@ func (c *Conn) why(ctx context.Context, err error) string {
 		fmt.Fprintf(&b, "the server ended (%s)", how)
 	default:
 		b.WriteString(plain(err))
-	}
-	if said != "" {
-		b.WriteString("; it said: " + said)
 	}
 	return shorten(c.cfg.redact(b.String()), longestReason)
 }
