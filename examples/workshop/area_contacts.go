@@ -50,7 +50,6 @@ func (b *book) tools() []tool {
 	const contactOut = `{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"company":{"type":"string"},
 		"emails":{"type":"array","items":{"type":"object","properties":{"kind":{"type":"string"},"address":{"type":"string","format":"email"}},"required":["kind","address"]}},
 		"phone":{"type":["string","null"]},"notes":{"type":"string"}},"required":["id","name","emails"]}`
-	const contactsOut = `{"type":"object","properties":{"contacts":{"type":"array","items":` + contactOut + `},"total":{"type":"integer"}},"required":["contacts","total"]}`
 	return []tool{
 		{name: "find_contact", title: "Find a contact", hints: readOnly,
 			about: "Looks a person up by name and returns the best match with e-mail addresses and telephone number.",

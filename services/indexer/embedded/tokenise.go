@@ -226,7 +226,7 @@ func (t *tokeniser) word(s string) {
 		return
 	}
 	t.out = append(t.out, token{w, kindWord, len(t.out) > t.first})
-	if strings.IndexAny(w, "0123456789") < 0 {
+	if !strings.ContainsAny(w, "0123456789") {
 		return
 	}
 	for i := 0; i < len(w); {
