@@ -269,7 +269,10 @@ func (b *bridge) listen(ctx context.Context) {
 func (b *bridge) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
 	defer cancel()
-	if b.session == "" {
+	b.mu.Lock()
+	open := b.session != ""
+	b.mu.Unlock()
+	if !open {
 		return
 	}
 	if res, err := b.do(ctx, http.MethodDelete, nil); err == nil {
