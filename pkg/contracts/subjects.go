@@ -76,9 +76,6 @@ func CallStates(t TenantID, r RunID, c CallID) string {
 	return runSubject(t, r, "call", string(c), "*")
 }
 
-// SourceEvents returns the filter for the events of all sources of a tenant.
-func SourceEvents(t TenantID) string { return "tc." + string(t) + ".source.>" }
-
 // Filters over all tenants, for the consumers of the services.
 const (
 	AllEvents       = "tc.>"

@@ -90,7 +90,6 @@ func TestFilters(t *testing.T) {
 		{contracts.RunEvents(tenant, run), runs + " search describe " + calls},
 		{contracts.RunStates(tenant, run), runs},
 		{contracts.CallStates(tenant, run, call), calls},
-		{contracts.SourceEvents(tenant), sources},
 		{contracts.AllRunRequested, "run.requested"},
 		{contracts.AllRunPlanned, "run.planned"},
 		{contracts.AllRunRevised, "run.revised"},
@@ -99,7 +98,6 @@ func TestFilters(t *testing.T) {
 		{contracts.RunEvents("other", run), ""},
 		{contracts.RunEvents(tenant, contracts.NewRunID()), ""},
 		{contracts.CallStates(tenant, run, contracts.NewCallID()), ""},
-		{contracts.SourceEvents("other"), ""},
 	} {
 		for _, s := range eventSamples(t) {
 			want := strings.Contains(" "+tt.types+" ", " "+s.typ.Type+" ")

@@ -26,7 +26,7 @@ func compare() cmp.Options {
 
 func secret(t *testing.T, text string) Secret {
 	t.Helper()
-	s, err := ParseSecret(text, "testdata")
+	s, err := parseSecret(text, "testdata", false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,14 +38,11 @@ type Resolver struct {
 	ReadFile func(path string) ([]byte, error) // as os.ReadFile
 }
 
-// ParseSecret returns text as a Secret whose relative paths start from folder dir. The
+// parseSecret returns text as a Secret whose relative paths start from folder dir. The
 // error, for a malformed reference, shows what stands in its braces and nothing else. Only for
 // text of the operator: whoever writes references can read the process's environment and files.
-func ParseSecret(text, dir string) (Secret, error) {
-	return parseSecret(text, dir, false)
-}
-
-// parseSecret parses the form of toolcrib.yaml or, with client, that of desktop clients:
+//
+// It parses the form of toolcrib.yaml or, with client, that of desktop clients:
 // ${NAME} and ${NAME:-default} are variables there, and a form that only the client itself
 // knows cannot be resolved.
 func parseSecret(text, dir string, client bool) (Secret, error) {
