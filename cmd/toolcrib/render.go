@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -88,6 +89,9 @@ func writeOutcome(w io.Writer, o *client.CallAnswer) error {
 	if o.ClientCall != nil {
 		fmt.Fprintf(w, "%s: run %s with %s and post the result\n", o.Status, o.ClientCall.Tool, o.ClientCall.Args)
 	}
+	for _, c := range o.ClientCalls {
+		fmt.Fprintf(w, "%s: run %s with %s and post the result to call %s\n", o.Status, c.Tool, c.Args, c.CallID)
+	}
 	if o.Error != nil {
 		fmt.Fprintf(w, "%s: %s\n", o.Status, o.Error.Message)
 		for _, f := range o.Error.Fields {
@@ -138,7 +142,28 @@ func writeReport(w io.Writer, r *contracts.Report) error {
 		}
 		rows = append(rows, []string{oneLine(c.Tool, 60), string(c.Source), status, fmt.Sprint(c.Ms)})
 	}
+	if err := writeTable(w, rows); err != nil || len(r.Bodies) == 0 {
+		return err
+	}
+	fmt.Fprintf(w, "\nBodies (%d)\n", len(r.Bodies))
+	rows = [][]string{{"BODY", "ENDED", "SEARCHES", "DESCRIBES", "CALLS", "MS"}}
+	for _, b := range r.Bodies {
+		rows = append(rows, []string{
+			string(b.BodyID), bodyEnd(b), fmt.Sprint(b.Searches), fmt.Sprint(b.Describes), fmt.Sprint(b.Calls), fmt.Sprint(b.Ms),
+		})
+	}
 	return writeTable(w, rows)
+}
+
+// bodyEnd says how a body ended.
+func bodyEnd(b contracts.ReportBody) string {
+	switch {
+	case b.Running:
+		return "running"
+	case b.OK:
+		return "ok"
+	}
+	return cmp.Or(string(b.Code), string(b.Refused))
 }
 
 func share(part, whole int) string {

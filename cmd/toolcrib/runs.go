@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/pkg/client"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
@@ -213,13 +214,6 @@ func (a *app) ofRun(use, short string, do func(*cobra.Command, contracts.RunID) 
 	}}
 }
 
-// The control tools of a run, which the API answers in every surface.
-const (
-	toolSearch   = "tool_search"
-	toolDescribe = "tool_describe"
-	toolCall     = "tool_call"
-)
-
 func (a *app) searchCommand() *cobra.Command {
 	var limit int
 	c := &cobra.Command{
@@ -230,7 +224,7 @@ func (a *app) searchCommand() *cobra.Command {
 				q["limit"] = limit
 			}
 			var found contracts.SearchAnswer
-			if err := a.control(c, args[0], toolSearch, q, &found); err != nil || a.json {
+			if err := a.control(c, args[0], control.Search, q, &found); err != nil || a.json {
 				return err
 			}
 			rows := [][]string{{"SCORE", "TOOL", "INPUT", "DESCRIPTION"}}
@@ -264,7 +258,7 @@ func (a *app) describeCommand() *cobra.Command {
 		Use: "describe RUN TOOL", Short: "Print the exact definition of a tool as JSON", Args: exactly(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			var d contracts.DescribeAnswer
-			if err := a.control(c, args[0], toolDescribe, map[string]any{"id": args[1]}, &d); err != nil || a.json {
+			if err := a.control(c, args[0], control.Describe, map[string]any{"id": args[1]}, &d); err != nil || a.json {
 				return err
 			}
 			return a.printJSON(d)
@@ -311,7 +305,7 @@ func (a *app) callCommand() *cobra.Command {
 					return err
 				}
 			}
-			o, err := a.call(c, args[0], toolCall, map[string]any{"id": args[1], "args": raw}, key)
+			o, err := a.call(c, args[0], control.Call, map[string]any{"id": args[1], "args": raw}, key)
 			if err != nil {
 				return err
 			}

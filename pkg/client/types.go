@@ -82,7 +82,7 @@ type RunList struct {
 // A CallRequest is what a model asked for.
 type CallRequest struct {
 	ID        string          `json:"id,omitempty" maxLength:"256" doc:"The caller's own id of the call; it is given back."`
-	Name      string          `json:"name" minLength:"1" maxLength:"512" doc:"The tool's exposed name or id, or tool_search, tool_describe or tool_call."`
+	Name      string          `json:"name" minLength:"1" maxLength:"512" doc:"The tool's exposed name or id, or tool_search, tool_describe, tool_call or tool_search_code."`
 	Arguments json.RawMessage `json:"arguments,omitempty" doc:"An object; nothing means {}."`
 
 	// Key makes the call idempotent: an equal key in the same run is the same call, made once. "" for none.
@@ -96,6 +96,8 @@ type CallAnswer struct {
 	// Href is where to look again, "" once the call has ended.
 	Href       string      `json:"href,omitempty" doc:"Where to look again."`
 	ClientCall *ClientCall `json:"clientCall,omitempty" doc:"With requires_action: what the caller is to run."`
+	// ClientCalls are those of a body. The result of each is posted to the call of its own CallID, and then Href is looked at again.
+	ClientCalls []ClientCall `json:"clientCalls,omitempty" doc:"With requires_action of tool_search_code: what the caller is to run for the body. Post each result to the call of its callId, then look again at href."`
 }
 
 // Final reports whether the call has ended.
@@ -105,8 +107,9 @@ func (a *CallAnswer) Final() bool {
 
 // A ClientCall is a call of the caller's own tool, to be run by the caller.
 type ClientCall struct {
-	Tool string          `json:"tool" doc:"The tool's name, as the caller gave it."`
-	Args json.RawMessage `json:"args"`
+	CallID contracts.CallID `json:"callId,omitempty" doc:"In clientCalls: the call that the result is for."`
+	Tool   string           `json:"tool" doc:"The tool's name, as the caller gave it."`
+	Args   json.RawMessage  `json:"args"`
 }
 
 // A ClientResult is what a tool of the caller answered.

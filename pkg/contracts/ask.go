@@ -111,7 +111,8 @@ type Report struct {
 	Saved     Cost                       `json:"saved"` // Direct less what was seen; negative where it cost more
 	Searches  []ReportSearch             `json:"searches"`
 	Describes []ToolID                   `json:"describes"`
-	Calls     []ReportCall               `json:"calls"`
+	Calls     []ReportCall               `json:"calls"`  // those of bodies among them
+	Bodies    []ReportBody               `json:"bodies"` // in the order of asking
 	BySource  map[SourceKind]SourceUsage `json:"bySource"`
 }
 
@@ -133,6 +134,19 @@ type ReportCall struct {
 	Status Status     `json:"status"` // "" while it runs
 	Code   Code       `json:"code,omitempty"`
 	Ms     int64      `json:"ms"`
+}
+
+// A ReportBody is one body of a report. Its searches, describes and calls are among those of the report.
+type ReportBody struct {
+	BodyID    BodyID   `json:"bodyId"`
+	Running   bool     `json:"running,omitempty"` // the rest is then not known
+	OK        bool     `json:"ok"`
+	Code      BodyCode `json:"code,omitempty"`    // how it failed
+	Refused   Code     `json:"refused,omitempty"` // why it was not run
+	Searches  int      `json:"searches"`
+	Describes int      `json:"describes"`
+	Calls     int      `json:"calls"`
+	Ms        int64    `json:"ms"`
 }
 
 // A SourceUsage sums up the catalogued tools and the calls of one kind of source.

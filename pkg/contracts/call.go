@@ -24,7 +24,8 @@ type Call struct {
 	Outbox
 	ID        CallID          `json:"id"`
 	Run       RunID           `json:"run"`
-	Tool      string          `json:"tool"` // as the caller named it: an id or a name
+	Tool      string          `json:"tool"`           // as the caller named it: an id or a name
+	Body      BodyID          `json:"body,omitempty"` // that made the call, "" for one that a model made itself
 	Args      json.RawMessage `json:"args,omitempty"`
 	ArgsBlob  Hash            `json:"argsBlob,omitempty"` // in [StorePayloads], in place of large Args
 	State     CallState       `json:"state"`

@@ -9,6 +9,7 @@
 //   - planner: turns [RunRequested] into a catalogue and a surface: [RunPlanned].
 //   - indexer: makes a catalogue searchable; answers [SearchRequest] and [DescribeRequest].
 //   - executor: owns the sources and executes calls: [CallRequested] to [CallFinished].
+//   - sandbox: runs the bodies of tool_search_code; answers [BodyRequest]; [BodyFinished].
 //   - telemetry: turns every event into reports and session logs.
 //
 // # Compatibility

@@ -35,6 +35,7 @@ const (
 	CodeCancelled         Code = "cancelled"
 	CodeTooLarge          Code = "too_large" // larger than a limit; the message names it
 	CodeRouteCannotDefer  Code = "route_cannot_defer"
+	CodeBodyFailed        Code = "body_failed" // the body of tool_search_code failed; its result says how
 )
 
 // A CodeInfo is how the edges show a code.
@@ -79,6 +80,7 @@ func Codes() []CodeInfo {
 		{CodeCancelled, 409, server, 1, "The call was cancelled."},
 		{CodeTooLarge, 413, invalidParams, 1, "Something is larger than its limit."},
 		{CodeRouteCannotDefer, 422, invalidParams, 1, "The route to this model cannot carry deferred tools."},
+		{CodeBodyFailed, 422, server, 1, "The body of tool_search_code failed. error.code in structuredContent of the result says how."},
 	}
 }
 

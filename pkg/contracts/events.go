@@ -102,7 +102,8 @@ type CallRequested struct {
 	At   time.Time `json:"at"`
 	Run  RunID     `json:"run"`
 	Call CallID    `json:"call"`
-	Tool string    `json:"tool"` // as the caller named it
+	Tool string    `json:"tool"`           // as the caller named it
+	Body BodyID    `json:"body,omitempty"` // that made the call
 }
 
 // CallRunning says that an executor is about to reach the tool.
@@ -217,10 +218,13 @@ func EventTypes() []EventType {
 		eventType[RunClosed]("run.closed", "gateway, planner", "run.{run}.closed", "The run ended."),
 		eventType[Searched]("search", "indexer", "run.{run}.search.{search}", "A search was answered."),
 		eventType[Described]("describe", "indexer", "run.{run}.describe.{id}", "A tool was described."),
-		eventType[CallRequested]("call.requested", "gateway", "run.{run}.call.{call}.requested", "A call was accepted."),
+		eventType[CallRequested]("call.requested", "gateway, sandbox", "run.{run}.call.{call}.requested", "A call was accepted."),
 		eventType[CallRunning]("call.running", "executor", "run.{run}.call.{call}.running", "The tool is about to be reached."),
 		eventType[CallWaiting]("call.waiting", "executor", "run.{run}.call.{call}.waiting", "The call waits for a decision, or for the caller to run its own tool."),
 		eventType[CallFinished]("call.finished", "executor", "run.{run}.call.{call}.finished", "The call ended. It does so exactly once."),
+		eventType[BodyRequested]("body.requested", "gateway", "run.{run}.body.{body}.requested", "A body was accepted."),
+		eventType[BodyWaiting]("body.waiting", "sandbox", "run.{run}.body.{body}.waiting", "The body waits for its caller to run its own tools."),
+		eventType[BodyFinished]("body.finished", "sandbox, gateway", "run.{run}.body.{body}.finished", "The body ended. It does so exactly once."),
 		eventType[SourceListed]("source.listed", "executor", "source.{source}.listed", "A source has a new listing."),
 		eventType[SourceFailed]("source.failed", "executor", "source.{source}.failed", "A source could not be discovered or refreshed."),
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/base32"
 	"encoding/binary"
 	"encoding/hex"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -46,6 +47,19 @@ func NewSearchID() SearchID { return SearchID("srch_" + uuid7()) }
 func KeyedCallID(run RunID, key string) CallID {
 	sum := sha256.Sum256([]byte(string(run) + "\x00" + key))
 	return CallID("call_" + b32(sum[:16]))
+}
+
+// BodyCallID returns the id of the step-th call, from 1, of a body: a body that is run again asks for the same calls.
+func BodyCallID(run RunID, body BodyID, step int) CallID {
+	return KeyedCallID(run, string(body)+"\x00"+strconv.Itoa(step))
+}
+
+// ParseBodyID returns s as a BodyID, or an [Error] with [CodeInvalid].
+func ParseBodyID(s string) (BodyID, error) {
+	if err := checkID("body", s); err != nil {
+		return "", err
+	}
+	return BodyID(s), nil
 }
 
 // ParseRunID returns s as a RunID, or an [Error] with [CodeInvalid].

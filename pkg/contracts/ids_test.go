@@ -12,6 +12,7 @@ const (
 	tenant = contracts.TenantID("acme")
 	run    = contracts.RunID("run_agpdm2v7a5z3vgmnq6xw4hcqzi")
 	call   = contracts.CallID("call_agpdm2wk3d2y7e5cbt4fnsj6iq")
+	body   = contracts.BodyID("body_agpdm2wq4e7z3k5dctu6gptk7m")
 )
 
 func TestParseTenantID(t *testing.T) {
@@ -31,6 +32,44 @@ func TestParseCallID(t *testing.T) {
 	check(t, contracts.ParseCallID, []string{
 		string(call), string(contracts.NewCallID()), string(contracts.KeyedCallID(run, "key")), string(contracts.KeyedCallID("", "")),
 	}, badIDs("call"))
+}
+
+func TestParseBodyID(t *testing.T) {
+	check(t, contracts.ParseBodyID, []string{
+		string(body), string(contracts.BodyOf(contracts.NewCallID())), string(contracts.BodyOf(contracts.KeyedCallID(run, "key"))),
+	}, badIDs("body"))
+}
+
+// A body and the call that brought it name each other.
+func TestBodyOf(t *testing.T) {
+	for _, id := range []contracts.CallID{call, contracts.NewCallID(), contracts.KeyedCallID(run, "key")} {
+		b := contracts.BodyOf(id)
+		if _, err := contracts.ParseBodyID(string(b)); err != nil || b.Call() != id {
+			t.Errorf("BodyOf(%s) = %s, of the call %s; want a body's id, and the call back (%v)", id, b, b.Call(), err)
+		}
+	}
+	if got := body.Call(); contracts.BodyOf(got) != body {
+		t.Errorf("BodyOf(%s) = %s, want %s", got, contracts.BodyOf(got), body)
+	}
+}
+
+// A body that is run again asks for the same calls, and no two of its calls, or of two bodies or runs, are one.
+func TestBodyCallID(t *testing.T) {
+	first := contracts.BodyCallID(run, body, 1)
+	if again := contracts.BodyCallID(run, body, 1); again != first {
+		t.Errorf("BodyCallID(%s, %s, 1) = %s and %s, want the same twice", run, body, first, again)
+	}
+	if _, err := contracts.ParseCallID(string(first)); err != nil {
+		t.Error(err)
+	}
+	for _, other := range []contracts.CallID{
+		contracts.BodyCallID(run, body, 2), contracts.BodyCallID(run, body, 11), contracts.BodyCallID(contracts.NewRunID(), body, 1),
+		contracts.BodyCallID(run, contracts.BodyOf(contracts.NewCallID()), 1), contracts.KeyedCallID(run, string(body)+"1"), body.Call(),
+	} {
+		if other == first {
+			t.Errorf("two calls have the one id %s", other)
+		}
+	}
 }
 
 // badIDs returns what no parser of ids with prefix accepts.

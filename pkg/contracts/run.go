@@ -97,7 +97,9 @@ type Plan struct {
 	Policy Hash `json:"policy"`
 	// Basis is the state of sources and policies that the newest revision was made from, see [BasisOf].
 	Basis string `json:"basis"`
-	Seen  Seen   `json:"seen"`
+	// CodeTimeoutMs is the wall clock limit of the run's bodies; 0 means 10 s.
+	CodeTimeoutMs int64 `json:"codeTimeoutMs,omitempty"`
+	Seen          Seen  `json:"seen"`
 	// Direct is what direct exposure of the catalogue would have cost.
 	Direct Cost `json:"direct"`
 	// BySource splits Direct by source kind.

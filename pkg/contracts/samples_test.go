@@ -38,13 +38,13 @@ func eventSamples(t *testing.T) []sample {
 		}
 		for _, f := range files[typ.Type] {
 			s := sample{file: f.name, typ: typ, data: f.data, fields: map[string]string{}}
-			var ids struct{ Run, Call, Search, ID, Source string }
+			var ids struct{ Run, Call, Body, Search, ID, Source string }
 			if err := json.Unmarshal(f.data, &ids); err != nil {
 				t.Fatalf("%s: %v", f.name, err)
 			}
 			s.subject = strings.Replace(typ.Pattern, "{tenant}", string(tenant), 1)
 			for p, id := range map[string]string{
-				"{run}": ids.Run, "{call}": ids.Call, "{search}": ids.Search, "{id}": ids.ID, "{source}": strings.Replace(ids.Source, ":", "-", 1),
+				"{run}": ids.Run, "{call}": ids.Call, "{body}": ids.Body, "{search}": ids.Search, "{id}": ids.ID, "{source}": strings.Replace(ids.Source, ":", "-", 1),
 			} {
 				if strings.Contains(s.subject, p) {
 					s.subject, s.fields[p] = strings.Replace(s.subject, p, id, 1), id
@@ -114,6 +114,7 @@ func TestRecordSamples(t *testing.T) {
 	for name, zero := range map[string]any{
 		"run":       contracts.Run{},
 		"call":      contracts.Call{},
+		"body":      contracts.Body{},
 		"outcome":   contracts.Outcome{},
 		"source":    contracts.SourceRecord{},
 		"policy":    contracts.PolicyRecord{},
@@ -201,7 +202,7 @@ func lost(path string, want, got any) []string {
 }
 
 // free are the names of fields that hold maps or any JSON: a key in them is data.
-var free = []string{"labels", "sources", "bySource", "toolSearch", "withdrawn", "args", "data", "content", "structuredContent", "inputSchema", "outputSchema", "_meta"}
+var free = []string{"labels", "sources", "bySource", "toolSearch", "withdrawn", "args", "data", "value", "content", "structuredContent", "inputSchema", "outputSchema", "_meta"}
 
 // withUnknown returns v with an unknown field in each of its objects.
 func withUnknown(name string, v any) any {

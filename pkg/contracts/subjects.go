@@ -18,6 +18,7 @@ const (
 const (
 	BucketRuns     = "runs"     // [Run]
 	BucketCalls    = "calls"    // [Call]
+	BucketBodies   = "bodies"   // [Body]
 	BucketSources  = "sources"  // [SourceRecord]
 	BucketPolicies = "policies" // [PolicyRecord]
 )
@@ -42,9 +43,10 @@ func (k Key) Tenant() TenantID {
 	return TenantID(t)
 }
 
-// RunKey, CallKey and SourceKey return the key of a record in its bucket.
+// RunKey, CallKey, BodyKey and SourceKey return the key of a record in its bucket.
 func RunKey(t TenantID, r RunID) Key            { return key(t, string(r)) }
 func CallKey(t TenantID, r RunID, c CallID) Key { return key(t, string(r), string(c)) }
+func BodyKey(t TenantID, r RunID, b BodyID) Key { return key(t, string(r), string(b)) }
 func SourceKey(t TenantID, s SourceID) Key      { return key(t, s.Token()) }
 
 // PolicyKey returns the key of a tenant's policies of one origin, [PolicyFile] or [PolicyAPI].
@@ -74,6 +76,11 @@ func RunStates(t TenantID, r RunID) string { return runSubject(t, r, "*") }
 // CallStates returns the filter for the state changes of one call.
 func CallStates(t TenantID, r RunID, c CallID) string {
 	return runSubject(t, r, "call", string(c), "*")
+}
+
+// BodyStates returns the filter for the state changes of one body.
+func BodyStates(t TenantID, r RunID, b BodyID) string {
+	return runSubject(t, r, "body", string(b), "*")
 }
 
 // Filters over all tenants, for the consumers of the services.
@@ -128,6 +135,14 @@ func CancelSubject(t TenantID, c CallID) string {
 // AllCancels is the filter for every [CancelSubject].
 const AllCancels = "ctl.*.cancel.*"
 
+// BodyCancelSubject is where the sandbox that runs a body hears at once that it was cancelled. Not stored; the record tells it too.
+func BodyCancelSubject(t TenantID, b BodyID) string {
+	return "ctl." + string(t) + ".body." + string(b)
+}
+
+// AllBodyCancels is the filter for every [BodyCancelSubject].
+const AllBodyCancels = "ctl.*.body.*"
+
 // A Verb names a question that one service answers for another, by request and reply.
 type Verb string
 
@@ -138,6 +153,8 @@ const (
 	VerbRevise   Verb = "revise"   // [ReviseRequest] → [ReviseAnswer]; planner
 	VerbDiscover Verb = "discover" // [DiscoverRequest] → [DiscoverAnswer]; executor
 	VerbReport   Verb = "report"   // [ReportRequest] → [Report]; telemetry
+	VerbBody     Verb = "body"     // [BodyRequest] → [BodyAnswer]; sandbox
+	VerbSandbox  Verb = "sandbox"  // [SandboxRequest] → [SandboxAnswer]; sandbox
 	VerbLog      Verb = "log"      // [LogRequest] → [LogAnswer]; telemetry
 )
 

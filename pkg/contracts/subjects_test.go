@@ -23,7 +23,7 @@ func TestSubjectsRoundTrip(t *testing.T) {
 			continue
 		}
 		want := contracts.Subject{Tenant: tenant, Type: s.typ.Type, Run: contracts.RunID(s.fields["{run}"])}
-		for _, p := range []string{"{call}", "{search}", "{id}", "{source}"} {
+		for _, p := range []string{"{call}", "{body}", "{search}", "{id}", "{source}"} {
 			want.ID += s.fields[p]
 		}
 		if got != want {
@@ -84,12 +84,14 @@ func matches(filter, subject string) bool {
 func TestFilters(t *testing.T) {
 	const runs = "run.requested run.planned run.revised run.ready run.failed run.closed"
 	const calls = "call.requested call.running call.waiting call.finished"
+	const bodies = "body.requested body.waiting body.finished"
 	const sources = "source.listed source.failed"
 	for _, tt := range []struct{ filter, types string }{
-		{contracts.AllEvents, runs + " search describe " + calls + " " + sources},
-		{contracts.RunEvents(tenant, run), runs + " search describe " + calls},
+		{contracts.AllEvents, runs + " search describe " + calls + " " + bodies + " " + sources},
+		{contracts.RunEvents(tenant, run), runs + " search describe " + calls + " " + bodies},
 		{contracts.RunStates(tenant, run), runs},
 		{contracts.CallStates(tenant, run, call), calls},
+		{contracts.BodyStates(tenant, run, body), bodies},
 		{contracts.AllRunRequested, "run.requested"},
 		{contracts.AllRunPlanned, "run.planned"},
 		{contracts.AllRunRevised, "run.revised"},
@@ -98,6 +100,7 @@ func TestFilters(t *testing.T) {
 		{contracts.RunEvents("other", run), ""},
 		{contracts.RunEvents(tenant, contracts.NewRunID()), ""},
 		{contracts.CallStates(tenant, run, contracts.NewCallID()), ""},
+		{contracts.BodyStates(tenant, run, contracts.BodyOf(call)), ""},
 	} {
 		for _, s := range eventSamples(t) {
 			want := strings.Contains(" "+tt.types+" ", " "+s.typ.Type+" ")
@@ -152,10 +155,15 @@ func TestAsk(t *testing.T) {
 }
 
 func TestCancelSubject(t *testing.T) {
-	s := contracts.CancelSubject(tenant, call)
-	checkTokens(t, "subject", s, 4)
-	if !matches(contracts.AllCancels, s) {
-		t.Errorf("%s does not pass %s", contracts.AllCancels, s)
+	for filter, s := range map[string]string{
+		contracts.AllCancels: contracts.CancelSubject(tenant, call), contracts.AllBodyCancels: contracts.BodyCancelSubject(tenant, body),
+	} {
+		checkTokens(t, "subject", s, 4)
+		for _, other := range []string{contracts.AllCancels, contracts.AllBodyCancels} {
+			if got := matches(other, s); got != (other == filter) {
+				t.Errorf("%s passes %s = %v", other, s, got)
+			}
+		}
 	}
 }
 
@@ -164,6 +172,7 @@ func TestKeys(t *testing.T) {
 	for got, want := range map[contracts.Key]string{
 		contracts.RunKey(tenant, run):                       "acme." + string(run),
 		contracts.CallKey(tenant, run, call):                "acme." + string(run) + "." + string(call),
+		contracts.BodyKey(tenant, run, body):                "acme." + string(run) + "." + string(body),
 		contracts.SourceKey(tenant, source):                 "acme.mcp-calendar",
 		contracts.PolicyKey(tenant, contracts.PolicyFile):   "acme.file",
 		contracts.PolicyKey("local", contracts.PolicyAPI):   "local.api",

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/toolcrib/toolcrib/internal/core/cut"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
@@ -44,19 +45,6 @@ func randomText(r *rand.Rand, most int) string {
 	return b.String()
 }
 
-func TestSizeOfIsExact(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 500 {
-		v := randomValue(r, 4)
-		if got, want := sizeOf(v), len(encode(v)); got != want {
-			t.Fatalf("sizeOf(%s) = %d, want %d", encode(v), got, want)
-		}
-	}
-	if got, want := sizeOf("\xff"), len(encode("\xff")); got != want {
-		t.Errorf("sizeOf of invalid UTF-8 = %d, want %d", got, want)
-	}
-}
-
 func TestLimitedResultsFitAndAreJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 500 {
@@ -66,10 +54,10 @@ func TestLimitedResultsFitAndAreJSON(t *testing.T) {
 			if r.IntN(3) == 0 {
 				block = map[string]any{"type": "image", "data": strings.Repeat("A", r.IntN(4000))}
 			}
-			in.Content = append(in.Content, encode(block))
+			in.Content = append(in.Content, cut.Encode(block))
 		}
 		if r.IntN(2) == 0 {
-			in.StructuredContent = encode(randomValue(r, 5))
+			in.StructuredContent = cut.Encode(randomValue(r, 5))
 		}
 		size := leastResultLimit + r.IntN(4000)
 		out := limit(in, size)
@@ -90,7 +78,7 @@ func TestLimitedResultsFitAndAreJSON(t *testing.T) {
 
 func TestLimitCutsWhereItHurtsLeast(t *testing.T) {
 	text := func(s string) json.RawMessage { return contracts.TextResult(s, nil).Content[0] }
-	image := encode(map[string]any{"type": "image", "data": strings.Repeat("A", 5000)})
+	image := cut.Encode(map[string]any{"type": "image", "data": strings.Repeat("A", 5000)})
 	items := make([]any, 1000)
 	for i := range items {
 		items[i] = map[string]any{"id": i}
@@ -110,15 +98,15 @@ func TestLimitCutsWhereItHurtsLeast(t *testing.T) {
 			[]string{"one", "two", "1 of 3 blocks left out"}, "", []string{"1 of 3 blocks left out (5026 bytes)"},
 		},
 		"many items": {
-			&contracts.Result{StructuredContent: encode(map[string]any{"total": 1000, "items": items, "next": "abc"})},
+			&contracts.Result{StructuredContent: cut.Encode(map[string]any{"total": 1000, "items": items, "next": "abc"})},
 			nil, `{"items":[{"id":0},{"id":1},`, []string{"structuredContent: /items cut to ", " of 1000 items"},
 		},
 		"one big string": {
-			&contracts.Result{StructuredContent: encode(map[string]any{"ok": true, "page": strings.Repeat("x", 9000)})},
+			&contracts.Result{StructuredContent: cut.Encode(map[string]any{"ok": true, "page": strings.Repeat("x", 9000)})},
 			nil, `{"ok":true,"page":"xxx`, []string{"/page cut to ", " of 9000 characters"},
 		},
 		"text and structure": {
-			&contracts.Result{Content: []json.RawMessage{text(strings.Repeat("x", 5000))}, StructuredContent: encode(items)},
+			&contracts.Result{Content: []json.RawMessage{text(strings.Repeat("x", 5000))}, StructuredContent: cut.Encode(items)},
 			[]string{`xx\n[cut: `}, `[{"id":0},`, []string{"content: block 1 cut", "; structuredContent: cut to "},
 		},
 	} {

@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/toolcrib/toolcrib/internal/core/bodies"
 	"github.com/toolcrib/toolcrib/internal/core/calls"
+	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/internal/core/live"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/pkg/client"
@@ -18,6 +20,7 @@ type callDesk struct {
 	bus      *bus.Bus
 	runs     *runDesk
 	caller   *calls.Caller
+	bodies   *bodies.Desk
 	live     *live.State
 	timeouts func(contracts.TenantID) time.Duration
 	repeats  *repeats
@@ -45,13 +48,13 @@ func (d *callDesk) call(ctx context.Context, t contracts.TenantID, run string, q
 	if err := live.Usable(rec); err != nil {
 		return nil, err
 	}
-	if control := d.control(q.name); control != nil {
+	if answer := d.answerer(q.name); answer != nil {
 		c := &controlCall{tenant: t, run: rec, name: q.name, args: q.args, began: time.Now()}
-		outcome, next, err := control(ctx, c)
+		outcome, next, err := answer(ctx, c)
 		if err != nil || next == nil {
 			return answerOf(outcome), err
 		}
-		a, err := d.start(ctx, t, rec.ID, *next, q)
+		a, err := next(ctx, q)
 		if err == nil && a.Final() {
 			d.repeats.note(c, &a.Outcome)
 		}
@@ -68,6 +71,9 @@ func (d *callDesk) call(ctx context.Context, t contracts.TenantID, run string, q
 func (d *callDesk) start(ctx context.Context, t contracts.TenantID, run contracts.RunID, r calls.Request, q call) (*client.CallAnswer, error) {
 	if q.key != "" {
 		r.ID = contracts.KeyedCallID(run, q.key)
+		if err := d.noBody(ctx, contracts.BodyKey(t, run, contracts.BodyOf(r.ID))); err != nil {
+			return nil, err
+		}
 	}
 	r.Deadline = time.Now().Add(d.timeouts(t))
 	p, err := d.caller.Start(ctx, t, run, r)
@@ -103,17 +109,20 @@ func (d *callDesk) await(ctx context.Context, t contracts.TenantID, p *calls.Pen
 
 // state returns how a call stands, after waiting for the end of it.
 func (d *callDesk) state(ctx context.Context, t contracts.TenantID, run, id string, wait time.Duration) (*client.CallAnswer, error) {
-	r, c, err := d.ids(ctx, t, run, id)
+	r, c, err := d.find(ctx, t, run, id)
 	if err != nil {
 		return nil, err
 	}
-	p, err := d.caller.Join(t, r, c)
+	ctx, cancel := d.untilStop(ctx)
+	defer cancel()
+	if c.body != "" {
+		return d.bodyState(ctx, t, r, c.body, wait)
+	}
+	p, err := d.caller.Join(t, r, c.id)
 	if err != nil {
 		return nil, err
 	}
 	defer p.Close()
-	ctx, cancel := d.untilStop(ctx)
-	defer cancel()
 	return d.await(ctx, t, p, wait)
 }
 
@@ -123,11 +132,14 @@ func (d *callDesk) result(ctx context.Context, t contracts.TenantID, run, id str
 	if err != nil {
 		return nil, err
 	}
-	runID, callID, err := d.ids(ctx, t, run, id)
+	runID, c, err := d.find(ctx, t, run, id)
 	if err != nil {
 		return nil, err
 	}
-	rec, err := d.caller.Answer(ctx, t, runID, callID, res)
+	if c.body != "" {
+		return nil, contracts.Errorf(contracts.CodeConflict, "the call is one of %s and takes no result; results are for the calls in clientCalls", control.Code)
+	}
+	rec, err := d.caller.Answer(ctx, t, runID, c.id, res)
 	if contracts.CodeOf(err) == contracts.CodeNotFound {
 		return nil, noCall(id)
 	}
@@ -139,31 +151,47 @@ func (d *callDesk) result(ctx context.Context, t contracts.TenantID, run, id str
 
 // cancel asks for the end of a call and returns how it then stands.
 func (d *callDesk) cancel(ctx context.Context, t contracts.TenantID, run, id string) (*client.CallAnswer, error) {
-	r, c, err := d.ids(ctx, t, run, id)
+	r, c, err := d.find(ctx, t, run, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.caller.Cancel(ctx, t, r, c); err != nil {
+	if c.body != "" {
+		err = d.bodies.Cancel(ctx, t, r, c.body)
+	} else {
+		err = d.caller.Cancel(ctx, t, r, c.id)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return d.state(ctx, t, run, id, 0)
 }
 
-// ids checks that there is such a call of such a run.
-func (d *callDesk) ids(ctx context.Context, t contracts.TenantID, run, id string) (contracts.RunID, contracts.CallID, error) {
+// A found call is one of a tool or, with body, of the control tool that runs bodies.
+type found struct {
+	id   contracts.CallID
+	body contracts.BodyID
+}
+
+// find checks that there is such a call of such a run.
+func (d *callDesk) find(ctx context.Context, t contracts.TenantID, run, id string) (contracts.RunID, found, error) {
 	rec, err := d.runs.get(ctx, t, run)
 	if err != nil {
-		return "", "", err
+		return "", found{}, err
 	}
 	c, err := contracts.ParseCallID(id)
-	if err == nil {
-		_, err = d.runs.calls.Get(ctx, contracts.CallKey(t, rec.ID, c))
+	if err != nil {
+		return "", found{}, noCall(id)
 	}
-	switch contracts.CodeOf(err) {
-	case contracts.CodeInvalid, contracts.CodeNotFound:
-		return "", "", noCall(id)
+	f := found{id: c}
+	_, err = d.runs.calls.Get(ctx, contracts.CallKey(t, rec.ID, c))
+	if contracts.CodeOf(err) == contracts.CodeNotFound {
+		f.body = contracts.BodyOf(c)
+		_, err = d.bodies.Get(ctx, contracts.BodyKey(t, rec.ID, f.body))
 	}
-	return rec.ID, c, err
+	if contracts.CodeOf(err) == contracts.CodeNotFound {
+		return "", found{}, noCall(id)
+	}
+	return rec.ID, f, err
 }
 
 func noCall(id string) error {
@@ -180,21 +208,39 @@ func (d *callDesk) answer(ctx context.Context, t contracts.TenantID, rec *contra
 			Status: contracts.StatusWaiting, Tool: rec.Resolved, CallID: rec.ID, Repaired: rec.Repaired,
 			DurationMs: time.Since(rec.Requested).Milliseconds(),
 		},
-		Href: "/v1/runs/" + string(rec.Run) + "/calls/" + string(rec.ID),
+		Href: href(rec.Run, rec.ID),
 	}
-	if rec.State != contracts.CallStateWaiting || rec.Waits != contracts.WaitsForClient {
+	if !waitsForClient(rec) {
 		return a, nil
 	}
+	var err error
+	if a.ClientCall, err = d.clientCall(ctx, t, rec); err != nil {
+		return nil, err
+	}
+	a.Status = contracts.StatusRequiresAction
+	return a, nil
+}
+
+// href is where to look at a call again.
+func href(r contracts.RunID, c contracts.CallID) string {
+	return "/v1/runs/" + string(r) + "/calls/" + string(c)
+}
+
+func waitsForClient(rec *contracts.Call) bool {
+	return rec.State == contracts.CallStateWaiting && rec.Waits == contracts.WaitsForClient
+}
+
+// clientCall returns what the caller of a call is to run.
+func (d *callDesk) clientCall(ctx context.Context, t contracts.TenantID, rec *contracts.Call) (*client.ClientCall, error) {
 	args, err := d.caller.Args(ctx, t, rec)
 	if err != nil {
 		return nil, err
 	}
-	a.Status = contracts.StatusRequiresAction
-	a.ClientCall = &client.ClientCall{Tool: rec.Tool, Args: args}
+	c := &client.ClientCall{Tool: rec.Tool, Args: args}
 	if rec.Resolved != nil {
-		a.ClientCall.Tool = rec.Resolved.Name
+		c.Tool = rec.Resolved.Name
 	}
-	return a, nil
+	return c, nil
 }
 
 func answerOf(o *contracts.Outcome) *client.CallAnswer {

@@ -5,26 +5,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/toolcrib/toolcrib/internal/core/calls"
+	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/internal/core/policy"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
+	"github.com/toolcrib/toolcrib/pkg/client"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
-
-// The control tools. They can be called in every surface.
-const (
-	toolSearchName   = "tool_search"
-	toolDescribeName = "tool_describe"
-	toolCallName     = "tool_call"
-)
-
-// platformTools is the source of the control tools.
-var platformTools = contracts.SourceID{Kind: contracts.SourcePlatform, Owner: "toolcrib"}
 
 // A controlCall is one call of a control tool.
 type controlCall struct {
@@ -36,26 +29,31 @@ type controlCall struct {
 	began    time.Time
 }
 
-// A control answers a call of a control tool: with its outcome, or with the call of a catalogued tool that it
-// stands for. An error means that the run cannot be used.
-type control func(context.Context, *controlCall) (*contracts.Outcome, *calls.Request, error)
+// An answerer answers a call of a control tool: with its outcome, or with the work that it stands for. An error
+// means that the run cannot be used.
+type answerer func(context.Context, *controlCall) (*contracts.Outcome, work, error)
 
-// control returns what answers calls of the name, nil where it is not that of a control tool.
-func (d *callDesk) control(name string) control {
+// A work takes time, and is waited for as the call says: the call of a catalogued tool, or a body.
+type work func(context.Context, call) (*client.CallAnswer, error)
+
+// answerer returns what answers calls of the name, nil where it is not that of a control tool.
+func (d *callDesk) answerer(name string) answerer {
 	switch name {
-	case toolSearchName:
+	case control.Search:
 		return d.allowed(d.answered(d.search))
-	case toolDescribeName:
+	case control.Describe:
 		return d.allowed(d.answered(d.describe))
-	case toolCallName:
+	case control.Call:
 		return d.allowed(d.callTool)
+	case control.Code:
+		return d.allowed(d.runBody)
 	}
 	return nil
 }
 
 // allowed makes a control not exist where policy denies it. An allow list that does not mention it is about other tools.
-func (d *callDesk) allowed(next control) control {
-	return func(ctx context.Context, c *controlCall) (*contracts.Outcome, *calls.Request, error) {
+func (d *callDesk) allowed(next answerer) answerer {
+	return func(ctx context.Context, c *controlCall) (*contracts.Outcome, work, error) {
 		err := d.live.Loaded(ctx)
 		if err == nil {
 			var p *policy.Policy
@@ -74,8 +72,8 @@ func (d *callDesk) allowed(next control) control {
 }
 
 // answered makes a control of a question whose answer is the result.
-func (d *callDesk) answered(ask func(context.Context, *controlCall) (any, error)) control {
-	return func(ctx context.Context, c *controlCall) (*contracts.Outcome, *calls.Request, error) {
+func (d *callDesk) answered(ask func(context.Context, *controlCall) (any, error)) answerer {
+	return func(ctx context.Context, c *controlCall) (*contracts.Outcome, work, error) {
 		answer, err := ask(ctx, c)
 		var o *contracts.Outcome
 		if err == nil {
@@ -118,25 +116,33 @@ func (d *callDesk) describe(ctx context.Context, c *controlCall) (any, error) {
 }
 
 // callTool returns the call that a tool_call stands for.
-func (d *callDesk) callTool(ctx context.Context, c *controlCall) (*contracts.Outcome, *calls.Request, error) {
+func (d *callDesk) callTool(ctx context.Context, c *controlCall) (*contracts.Outcome, work, error) {
 	id, args, err := callArgs(c)
 	if err != nil {
-		o, err := d.failed(c, err)
-		if err == nil {
-			d.repeats.note(c, o)
-		}
-		return o, nil, err
+		return d.refused(c, err)
 	}
-	if id == toolSearchName || id == toolDescribeName {
+	if id == control.Search || id == control.Describe || id == control.Code {
 		c.name, c.args = id, args
-		c.repair("%s was called through %s", id, toolCallName)
-		return d.control(id)(ctx, c)
+		c.repair("%s was called through %s", id, control.Call)
+		return d.answerer(id)(ctx, c)
 	}
 	if inner, ok := wrappedArgs(args); ok && !d.takesArgs(ctx, c, id) {
 		args = inner
 		c.repair("args stood in args")
 	}
-	return nil, &calls.Request{Tool: id, Args: args, Repaired: c.repaired}, nil
+	r := calls.Request{Tool: id, Args: args, Repaired: c.repaired}
+	return nil, func(ctx context.Context, q call) (*client.CallAnswer, error) {
+		return d.start(ctx, c.tenant, c.run.ID, r, q)
+	}, nil
+}
+
+// refused answers a call whose arguments cannot be used.
+func (d *callDesk) refused(c *controlCall, err error) (*contracts.Outcome, work, error) {
+	o, err := d.failed(c, err)
+	if err == nil {
+		d.repeats.note(c, o)
+	}
+	return o, nil, err
 }
 
 // takesArgs reports whether the tool called id may have an argument called "args".
@@ -165,8 +171,10 @@ func (c *controlCall) repair(format string, args ...any) {
 }
 
 // ref returns the reference to the control tool that outcomes carry.
-func (c *controlCall) ref() *contracts.ToolRef {
-	return &contracts.ToolRef{ID: contracts.NewToolID(platformTools, c.name), Name: c.name, Source: platformTools.Kind}
+func (c *controlCall) ref() *contracts.ToolRef { return controlRef(c.name) }
+
+func controlRef(name string) *contracts.ToolRef {
+	return &contracts.ToolRef{ID: control.ID(name), Name: name, Source: control.Source().Kind}
 }
 
 // outcome fills in what is the same in every outcome of the control tool.
@@ -179,11 +187,19 @@ func (c *controlCall) outcome(o contracts.Outcome) *contracts.Outcome {
 
 // failed returns the outcome that err stands for, or err where it says that there is no such run.
 func (d *callDesk) failed(c *controlCall, err error) (*contracts.Outcome, error) {
-	e := contracts.AsError(err)
-	o := contracts.Outcome{Status: contracts.StatusError, Error: e, RetryAfter: e.RetryAfter}
-	switch e.Code {
+	switch contracts.CodeOf(err) {
 	case contracts.CodeNotFound, contracts.CodeRunClosed:
 		return nil, err
+	case contracts.CodeInternal:
+		d.log.Error("control tool failed", "tool", c.name, "run", c.run.ID, "err", err)
+	}
+	return c.outcome(failure(contracts.AsError(err))), nil
+}
+
+// failure returns status and error of what failed with e.
+func failure(e *contracts.Error) contracts.Outcome {
+	o := contracts.Outcome{Status: contracts.StatusError, Error: e, RetryAfter: e.RetryAfter}
+	switch e.Code {
 	case contracts.CodeInvalid, contracts.CodeInvalidArgs:
 		o.Status = contracts.StatusInvalidArgs
 		o.Error = &contracts.Error{Code: contracts.CodeInvalidArgs, Message: e.Message, Fields: e.Fields}
@@ -195,10 +211,10 @@ func (d *callDesk) failed(c *controlCall, err error) (*contracts.Outcome, error)
 		o.Status = contracts.StatusTimeout
 	case contracts.CodeRateLimited:
 		o.Status = contracts.StatusRateLimited
-	case contracts.CodeInternal:
-		d.log.Error("control tool failed", "tool", c.name, "run", c.run.ID, "err", err)
+	case contracts.CodeCancelled:
+		o.Status = contracts.StatusCancelled
 	}
-	return c.outcome(o), nil
+	return o
 }
 
 // compact returns v as JSON without the escapes that only HTML needs: a model reads it.
@@ -252,5 +268,10 @@ func (r *repeats) note(c *controlCall, o *contracts.Outcome) {
 		e := *o.Error
 		e.Message = fmt.Sprintf("Stop: these are %d calls of %s in a row with the same arguments, and each failed in the same way. Do something else. It fails because: %s", now.times, c.name, e.Message)
 		o.Error = &e
+		if o.Result != nil { // which may be all that a model is shown
+			r := *o.Result
+			r.Content = slices.Concat(r.Content, contracts.TextResult(e.Message, nil).Content)
+			o.Result = &r
+		}
 	}
 }

@@ -7,72 +7,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+	"unicode"
 
+	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
-)
-
-const (
-	longestQuery = 4096 // characters
-	longestID    = 512  // bytes of a tool's id or name
-	mostHits     = 1 << 20
 )
 
 // searchArgs reads the arguments of tool_search. Its errors say what to write.
 func searchArgs(c *controlCall) (contracts.SearchRequest, error) {
-	var q contracts.SearchRequest
 	m, err := c.fields("query, limit and queries", "query", "limit", "queries")
 	if err != nil {
-		return q, err
+		return contracts.SearchRequest{}, err
 	}
-	if raw, ok := m["limit"]; ok {
-		if q.Limit, err = positive(raw); err != nil {
-			return q, err
-		}
-	}
-	raw, batch := m["queries"]
-	if !batch {
-		q.Query, err = queryText("query", m["query"])
-		return q, err
-	}
-	if _, ok := m["query"]; ok {
-		return q, wrong("queries", "stands beside query; give one of them")
-	}
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) != nil || len(list) == 0 || len(list) > contracts.SearchMaxQueries {
-		return q, wrong("queries", "want a list of 1 to %d queries", contracts.SearchMaxQueries)
-	}
-	for i, raw := range list {
-		text, err := queryText("queries/"+itoa(i), raw)
-		if err != nil {
-			return q, err
-		}
-		q.Queries = append(q.Queries, text)
-	}
-	return q, nil
-}
-
-func queryText(field string, raw json.RawMessage) (string, error) {
-	var s string
-	if len(raw) > 0 && json.Unmarshal(raw, &s) != nil {
-		return "", wrong(field, "want a text, such as \"create a calendar event\"")
-	}
-	switch s = strings.TrimSpace(s); {
-	case s == "":
-		return "", wrong(field, "empty; write in a few words what the tool should do, such as \"create a calendar event\"")
-	case utf8.RuneCountInString(s) > longestQuery:
-		return "", wrong(field, "longer than %d characters; write in a few words what the tool should do", longestQuery)
-	}
-	return s, nil
-}
-
-// positive reads a limit.
-func positive(raw json.RawMessage) (int, error) {
-	var f float64
-	if json.Unmarshal(raw, &f) != nil || string(raw) == "null" || f < 1 || f != float64(int64(f)) {
-		return 0, wrong("limit", "is %s; want a positive integer", clip(string(raw)))
-	}
-	return int(min(f, mostHits)), nil
+	return control.SearchRequest(m)
 }
 
 // describeArgs reads the arguments of tool_describe.
@@ -81,21 +28,7 @@ func describeArgs(c *controlCall) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return toolID(m["id"])
-}
-
-func toolID(raw json.RawMessage) (string, error) {
-	var s string
-	if len(raw) > 0 && json.Unmarshal(raw, &s) != nil {
-		return "", wrong("id", "want a text: a tool's id, such as the id of a search hit")
-	}
-	switch {
-	case strings.TrimSpace(s) == "":
-		return "", wrong("id", "empty; want a tool's id, such as the id of a search hit")
-	case len(s) > longestID:
-		return "", wrong("id", "longer than %d bytes; want a tool's id, such as the id of a search hit", longestID)
-	}
-	return strings.TrimSpace(s), nil
+	return control.ToolID(m["id"])
 }
 
 // callArgs reads the arguments of tool_call and mends what weak models do to them.
@@ -105,17 +38,17 @@ func callArgs(c *controlCall) (id string, args json.RawMessage, err error) {
 		if err != nil {
 			return "", nil, err
 		}
-		if id, err = toolID(m["id"]); err != nil {
+		if id, err = control.ToolID(m["id"]); err != nil {
 			return "", nil, err
 		}
-		if args, err = c.inner(m); err != nil || id != toolCallName || !isObject(args) {
+		if args, err = c.inner(m); err != nil || id != control.Call || !isObject(args) {
 			return id, args, err
 		}
-		c.repair("%s was called through itself", toolCallName)
+		c.repair("%s was called through itself", control.Call)
 		m = nil
 		err = json.Unmarshal(args, &m)
 	}
-	return "", nil, wrong("id", "is %s within %s; want the id of the tool to be called", toolCallName, toolCallName)
+	return "", nil, wrong("id", "is %s within %s; want the id of the tool to be called", control.Call, control.Call)
 }
 
 // inner returns the args of a tool_call, also where they stand beside the id or in a text.
@@ -137,7 +70,57 @@ func (c *controlCall) inner(m map[string]json.RawMessage) (json.RawMessage, erro
 		c.repair("arguments stood beside id")
 		return json.Marshal(beside)
 	}
-	return nil, unknownField(toolCallName, "id and args", beside)
+	return nil, unknownField(control.Call, "id and args", beside)
+}
+
+// codeArgs reads the arguments of tool_search_code and mends what weak models do to them.
+func codeArgs(c *controlCall) (string, error) {
+	m, err := c.object()
+	if err != nil {
+		return "", err
+	}
+	if _, ok := m["code"]; !ok {
+		for _, name := range []string{"javascript", "js", "script", "body"} {
+			if raw, ok := m[name]; ok {
+				m["code"] = raw
+				delete(m, name)
+				c.repair("code stood in %s", name)
+				break
+			}
+		}
+	}
+	if err := c.only(m, "code", "code"); err != nil {
+		return "", err
+	}
+	const want = `the inside of an async function, such as: return await tools.search("create calendar event")`
+	var code string
+	if raw := m["code"]; len(raw) > 0 && json.Unmarshal(raw, &code) != nil {
+		return "", wrong("code", "want a text: %s", want)
+	}
+	if inner, ok := unfenced(code); ok {
+		code = inner
+		c.repair("code stood in a Markdown fence")
+	}
+	switch {
+	case strings.TrimSpace(code) == "":
+		return "", wrong("code", "empty; want %s", want)
+	case len(code) > contracts.LongestBody:
+		return "", wrong("code", "has %d bytes; want at most %d. Pass large data through tools, not through code", len(code), contracts.LongestBody)
+	}
+	return code, nil
+}
+
+// unfenced returns what stands in a Markdown code fence that is all of s.
+func unfenced(s string) (string, bool) {
+	const fence = "```"
+	s, ok := strings.CutPrefix(strings.TrimSpace(s), fence)
+	info, code, lines := strings.Cut(s, "\n")
+	code, closed := strings.CutSuffix(code, fence)
+	word := !strings.ContainsFunc(strings.TrimSpace(info), func(r rune) bool { return !unicode.IsLetter(r) })
+	if !ok || !lines || !closed || !word || strings.Contains("\n"+code, "\n"+fence) {
+		return "", false
+	}
+	return code, true
 }
 
 // wrappedArgs returns what stands in {"args": {…}}.
@@ -171,12 +154,17 @@ func (c *controlCall) fields(takes string, known ...string) (map[string]json.Raw
 	if err != nil {
 		return nil, err
 	}
+	return m, c.only(m, takes, known...)
+}
+
+// only is an error where the arguments m have others than the known ones.
+func (c *controlCall) only(m map[string]json.RawMessage, takes string, known ...string) error {
 	unknown := maps.Clone(m)
 	maps.DeleteFunc(unknown, func(k string, _ json.RawMessage) bool { return slices.Contains(known, k) })
 	if len(unknown) > 0 {
-		return nil, unknownField(c.name, takes, unknown)
+		return unknownField(c.name, takes, unknown)
 	}
-	return m, nil
+	return nil
 }
 
 func unknownField(tool, takes string, unknown map[string]json.RawMessage) error {

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolcrib/toolcrib/internal/core/bodies"
 	"github.com/toolcrib/toolcrib/internal/core/calls"
 	"github.com/toolcrib/toolcrib/internal/core/catalogue"
 	"github.com/toolcrib/toolcrib/internal/core/live"
@@ -103,9 +104,15 @@ func (s *Service) open(ctx context.Context, cfg Config) (*runDesk, *callDesk, *p
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	runs := &runDesk{bus: s.bus, table: table, calls: callTable, caller: caller, library: library, lifetime: cfg.RunLifetime, patience: planWithin, log: s.log}
-	desk := &callDesk{bus: s.bus, runs: runs, caller: caller, live: s.live, timeouts: cfg.callTimeout, repeats: newRepeats(), stopping: s.stopping, log: s.log}
-	return runs, desk, policies, nil
+	desk, err := bodies.Open(ctx, s.bus)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	runs := &runDesk{bus: s.bus, table: table, calls: callTable, caller: caller, bodies: desk, library: library, lifetime: cfg.RunLifetime, patience: planWithin, log: s.log}
+	return runs, &callDesk{
+		bus: s.bus, runs: runs, caller: caller, bodies: desk, live: s.live,
+		timeouts: cfg.callTimeout, repeats: newRepeats(), stopping: s.stopping, log: s.log,
+	}, policies, nil
 }
 
 // Name returns "gateway".

@@ -15,8 +15,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolcrib/toolcrib/internal/core/bodies"
 	"github.com/toolcrib/toolcrib/internal/core/config"
 	"github.com/toolcrib/toolcrib/internal/kit/natstest"
+	"github.com/toolcrib/toolcrib/internal/kit/store"
 	"github.com/toolcrib/toolcrib/pkg/client"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
@@ -186,6 +188,47 @@ func TestFaultsStayInTheLog(t *testing.T) {
 	}
 	if !strings.Contains(book.String(), "the secret cause") {
 		t.Errorf("the log says %q, want the cause in it", book)
+	}
+}
+
+// A patient caller waits while a sandbox has the body, however often its wait is over.
+func TestPatientWaitForABody(t *testing.T) {
+	s := serve(t, func(*Service) {})
+	d := s.mcp.calls
+	run := planned(t, s)
+	start := func(lease time.Time) (*bodies.Pending, contracts.Key) {
+		t.Helper()
+		id := contracts.BodyOf(contracts.NewCallID())
+		key := contracts.BodyKey("local", run, id)
+		table, err := store.OpenTable[contracts.Body](t.Context(), s.bus, contracts.BucketBodies)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec := &contracts.Body{ID: id, Run: run, State: contracts.BodyStateWaiting, Requested: time.Now(), Owner: "x", Lease: lease}
+		if err := table.Create(t.Context(), key, rec, contracts.BodyRequested{Run: run, Body: id}); err != nil {
+			t.Fatal(err)
+		}
+		p, err := d.bodies.Join("local", run, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.Close)
+		return p, key
+	}
+	const wait = 20 * time.Millisecond
+	p, _ := start(time.Now())
+	if a, err := d.awaitBody(t.Context(), "local", p, wait, true); err != nil || a.Status != contracts.StatusWaiting {
+		t.Errorf("the wait for a body that nobody has = %+v, %v; want it waiting", a, err)
+	}
+	p, key := start(time.Now().Add(time.Minute))
+	if a, err := d.awaitBody(t.Context(), "local", p, wait, false); err != nil || a.Status != contracts.StatusWaiting {
+		t.Errorf("the wait of a caller that can look again = %+v, %v; want the body waiting", a, err)
+	}
+	time.AfterFunc(10*wait, func() {
+		d.bodies.End(context.Background(), key, contracts.BodyEnd{Result: &contracts.BodyResult{OK: true}}, 0, func(*contracts.Body) error { return nil })
+	})
+	if a, err := d.awaitBody(t.Context(), "local", p, wait, true); err != nil || a.Status != contracts.StatusOK {
+		t.Errorf("the wait for a body that ends after 10 waits = %+v, %v; want its end", a, err)
 	}
 }
 

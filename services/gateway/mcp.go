@@ -229,7 +229,7 @@ func (m *mcpFront) call(ctx context.Context, s *session, params *mcp.CallToolPar
 	if !a.Final() && ctx.Err() != nil {
 		tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyWithin)
 		defer cancel()
-		if err := m.runs.caller.Cancel(tidy, t, s.run, a.CallID); err != nil {
+		if _, err := m.calls.cancel(tidy, t, string(s.run), string(a.CallID)); err != nil {
 			m.log.Error("call not cancelled", "call", a.CallID, "err", err)
 		} else if ended, err := m.calls.state(tidy, t, string(s.run), string(a.CallID), tidyWithin/2); err == nil {
 			a = ended
@@ -238,9 +238,10 @@ func (m *mcpFront) call(ctx context.Context, s *session, params *mcp.CallToolPar
 	return toolResult(a)
 }
 
-// toolResult returns an answer in MCP's form. What a tool answered passes as it is; everything else is told as text.
+// toolResult returns an answer in MCP's form. What a tool answered, or came of a body, passes as it is; everything else is told as text.
 func toolResult(a *client.CallAnswer) (mcp.Result, error) {
-	answered := a.Status == contracts.StatusOK || a.Status == contracts.StatusError && a.Error != nil && a.Error.Code == contracts.CodeToolError
+	answered := a.Status == contracts.StatusOK ||
+		a.Status == contracts.StatusError && a.Error != nil && (a.Error.Code == contracts.CodeToolError || a.Error.Code == contracts.CodeBodyFailed)
 	res := a.Result
 	if !answered || res == nil {
 		text, err := compact(a)

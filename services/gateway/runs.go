@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/toolcrib/toolcrib/internal/core/bodies"
 	"github.com/toolcrib/toolcrib/internal/core/calls"
 	"github.com/toolcrib/toolcrib/internal/core/catalogue"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
@@ -36,6 +37,7 @@ type runDesk struct {
 	table    *runTable
 	calls    *store.Table[contracts.Call, *contracts.Call]
 	caller   *calls.Caller
+	bodies   *bodies.Desk
 	library  *catalogue.Library
 	lifetime time.Duration
 	patience time.Duration // for a plan, beyond the wait for sources
@@ -171,7 +173,7 @@ func summary(rec *contracts.Run) client.RunSummary {
 	return s
 }
 
-// close ends a run and the calls of it that are still on their way. One that has ended stays as it is.
+// close ends a run and the bodies and calls of it that are still on their way. One that has ended stays as it is.
 func (d *runDesk) close(ctx context.Context, t contracts.TenantID, id contracts.RunID) error {
 	key := contracts.RunKey(t, id)
 	if err := d.end(ctx, key, contracts.EndingClosed); err != nil {
@@ -181,13 +183,14 @@ func (d *runDesk) close(ctx context.Context, t contracts.TenantID, id contracts.
 	if err := d.bus.Unschedule(ctx, timer); err != nil {
 		d.log.Warn("timer not removed", "run", id, "err", err) // it will find the run closed
 	}
+	err := d.bodies.CancelRun(ctx, t, id)
 	var running []contracts.CallID
-	err := d.calls.List(ctx, string(key)+".>", func(_ contracts.Key, c *contracts.Call) error {
+	err = errors.Join(err, d.calls.List(ctx, string(key)+".>", func(_ contracts.Key, c *contracts.Call) error {
 		if c.State != contracts.CallStateFinished {
 			running = append(running, c.ID)
 		}
 		return nil
-	})
+	}))
 	for _, c := range running {
 		err = errors.Join(err, d.caller.Cancel(ctx, t, id, c))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/toolcrib/toolcrib/internal/core/bodies"
 	"github.com/toolcrib/toolcrib/internal/core/calls"
 	"github.com/toolcrib/toolcrib/internal/core/catalogue"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
@@ -27,7 +28,8 @@ type standIns struct {
 	calls   *store.Table[contracts.Call, *contracts.Call]
 	library *catalogue.Library
 	caller  *calls.Caller
-	// release lets the calls of the tool "slow" end.
+	bodies  *bodies.Desk
+	// release lets the calls of the tool "slow" end, and the body "slow".
 	release chan struct{}
 }
 
@@ -49,9 +51,11 @@ func startStandIns(t *testing.T, b *bus.Bus) *standIns {
 	must(err)
 	s.caller, err = calls.Open(ctx, b)
 	must(err)
+	s.bodies, err = bodies.Open(ctx, b)
+	must(err)
 	running, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- run.Group(running, s.planner, s.answers, s.executor) }()
+	go func() { done <- run.Group(running, s.planner, s.answers, s.executor, s.sandbox) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
@@ -147,10 +151,11 @@ func (s *standIns) plan(ctx context.Context, t contracts.TenantID, req contracts
 	}
 	return &contracts.Plan{
 		Surface: contracts.SurfaceTools, SurfaceHash: surface,
-		Catalogue: contracts.CatalogueRef{Hash: hash, Revision: 1, Size: cat.Size(), Sources: kinds},
-		Pending:   []contracts.SourceStatus{{Source: contracts.SourceID{Kind: contracts.SourceMCP, Owner: "late"}}},
-		Decision:  contracts.Decision{Surface: contracts.SurfaceTools, Winner: "toolSearch", Conditions: []contracts.Condition{{Name: "toolSearch", Value: "unset", Effect: "defer"}}},
-		Basis:     contracts.BasisOf(nil, nil),
+		Catalogue:     contracts.CatalogueRef{Hash: hash, Revision: 1, Size: cat.Size(), Sources: kinds},
+		Pending:       []contracts.SourceStatus{{Source: contracts.SourceID{Kind: contracts.SourceMCP, Owner: "late"}}},
+		Decision:      contracts.Decision{Surface: contracts.SurfaceTools, Winner: "toolSearch", Conditions: []contracts.Condition{{Name: "toolSearch", Value: "unset", Effect: "defer"}}},
+		Basis:         contracts.BasisOf(nil, nil),
+		CodeTimeoutMs: 7000,
 	}, nil
 }
 

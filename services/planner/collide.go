@@ -3,6 +3,7 @@ package planner
 import (
 	"strings"
 
+	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/internal/core/names"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
@@ -12,8 +13,8 @@ import (
 // A tool that policy hides collides with nothing.
 func (w *world) collisions() error {
 	taken := map[string]contracts.ToolID{}
-	for _, name := range controlNames() {
-		taken[name] = controlID(name)
+	for _, name := range control.Names() {
+		taken[name] = control.ID(name)
 	}
 	for i := range w.parts {
 		p := &w.parts[i]

@@ -20,8 +20,9 @@ type Config struct {
 	// Tenants is what is configured for single tenants. A tenant that is not in it is
 	// served all the same, and has no policy layers of origin [contracts.PolicyFile].
 	Tenants map[contracts.TenantID]Tenant
-	// Surfaces are the surfaces that this deployment can give; nil means tools and direct. A run that wishes another gets tools.
-	// direct is always among them. code and directory are refused by [New]: this planner cannot build them.
+	// Surfaces are the surfaces that this deployment can give; nil means code, tools and direct. A run that wishes another gets
+	// tools, and so does one that wishes code while no sandbox is up. direct is always among them. directory is refused by [New]:
+	// this planner cannot build it.
 	Surfaces []contracts.SurfaceMode
 }
 
@@ -58,8 +59,8 @@ func FromConfig(c *config.Config) Config {
 // check reports what New cannot serve.
 func (c *Config) check() error {
 	for _, m := range c.Surfaces {
-		if m != contracts.SurfaceTools && m != contracts.SurfaceDirect {
-			return contracts.Errorf(contracts.CodeInvalid, "surfaces: %q; want only %s and %s", string(m), contracts.SurfaceTools, contracts.SurfaceDirect)
+		if !slices.Contains(possible(), m) {
+			return contracts.Errorf(contracts.CodeInvalid, "surfaces: %q; want only some of %q", string(m), possible())
 		}
 	}
 	for id, t := range c.Tenants {
@@ -73,12 +74,19 @@ func (c *Config) check() error {
 	return nil
 }
 
+// possible returns the surfaces that a planner can build.
+func possible() []contracts.SurfaceMode {
+	return []contracts.SurfaceMode{contracts.SurfaceCode, contracts.SurfaceTools, contracts.SurfaceDirect}
+}
+
 func (c *Config) surfaces() []contracts.SurfaceMode {
 	if c.Surfaces == nil {
-		return []contracts.SurfaceMode{contracts.SurfaceTools, contracts.SurfaceDirect}
+		return possible()
 	}
 	return append(slices.Clone(c.Surfaces), contracts.SurfaceDirect)
 }
+
+func (c *Config) offers(m contracts.SurfaceMode) bool { return slices.Contains(c.surfaces(), m) }
 
 func (c *Config) maxTools(t contracts.TenantID) int {
 	if n := c.Tenants[t].MaxTools; n > 0 {

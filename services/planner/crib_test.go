@@ -52,6 +52,7 @@ func (c *crib) configure(cfg Config) {
 	c.t.Helper()
 	s, err := New(c.t.Context(), c.bus, cfg, nil)
 	c.check(err)
+	s.sandbox.wait, s.sandbox.start = 10*time.Millisecond, 0 // most tests have no sandbox
 	c.s = s
 }
 

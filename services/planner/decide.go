@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolcrib/toolcrib/internal/core/config"
+	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
@@ -34,11 +35,36 @@ type facts struct {
 	choice   config.ToolSearch // the one that holds
 	level    string            // where it was made
 	surfaces []contracts.SurfaceMode
+	sandbox  string   // why no body can be run, "" where one can or none is wanted
 	denied   []string // control tools that policy denies
 	window   int      // tokens; 0 means unknown
 	tools    int      // that the run may see
 	deferred int      // tokens of the definitions that would be deferred
 	pending  int      // sources
+}
+
+// missing returns why the surface code cannot be given, "" where it can.
+func (f *facts) missing() string {
+	if !slices.Contains(f.surfaces, contracts.SurfaceCode) {
+		return "not offered here"
+	}
+	return f.sandbox
+}
+
+// allows reports whether policy denies none of the control tools that a surface cannot do without.
+func (f *facts) allows(m contracts.SurfaceMode) bool {
+	return !slices.ContainsFunc(needed(m), func(name string) bool { return slices.Contains(f.denied, name) })
+}
+
+// needed returns the control tools by which a model reaches what a surface defers.
+func needed(m contracts.SurfaceMode) []string {
+	switch m {
+	case contracts.SurfaceDirect:
+		return nil
+	case contracts.SurfaceCode:
+		return []string{control.Code}
+	}
+	return []string{control.Search, control.Describe, control.Call}
 }
 
 // decide says what the model sees, and why.
@@ -81,32 +107,47 @@ func (d *decider) turn(to contracts.SurfaceMode, why string) {
 
 func (d *decider) direct() bool { return d.mode == contracts.SurfaceDirect }
 
-// policy makes everything direct where policy denies what a model needs to reach deferred tools.
+// policy replaces a surface where policy denies what a model needs to reach deferred tools.
 func (d *decider) policy() {
+	value := "allowed"
+	if len(d.denied) > 0 {
+		value = "denied: " + strings.Join(d.denied, ", ")
+	}
 	switch {
-	case len(d.denied) == 0:
-		d.say(conditionSearchTools, "allowed", "")
-	case d.direct():
-		d.say(conditionSearchTools, "denied: "+strings.Join(d.denied, ", "), "")
+	case d.allows(d.mode):
+		d.say(conditionSearchTools, value, "")
+	case d.mode == contracts.SurfaceCode && d.allows(contracts.SurfaceTools):
+		d.turn(contracts.SurfaceTools, conditionSearchTools)
+		d.say(conditionSearchTools, value, "the surface tools takes the place of code")
 	default:
 		d.turn(contracts.SurfaceDirect, conditionSearchTools)
-		d.say(conditionSearchTools, "denied: "+strings.Join(d.denied, ", "), "there is no search, so every tool is direct")
+		d.say(conditionSearchTools, value, "there is no search, so every tool is direct")
 	}
 }
 
-// available replaces a surface that the deployment cannot give.
+// available replaces a surface that cannot be given.
 func (d *decider) available() {
-	wished := d.mode
+	wished, why := d.mode, ""
 	switch {
-	case slices.Contains(d.surfaces, wished):
+	case wished == contracts.SurfaceCode:
+		why = d.missing()
+	case !slices.Contains(d.surfaces, wished):
+		why = "not offered here"
+	}
+	if why == "" {
 		d.say(conditionSurface, string(wished), "")
 		return
-	case slices.Contains(d.surfaces, contracts.SurfaceTools):
+	}
+	d.turn(contracts.SurfaceDirect, conditionSurface)
+	because := ""
+	switch {
+	case !slices.Contains(d.surfaces, contracts.SurfaceTools):
+	case d.allows(contracts.SurfaceTools):
 		d.turn(contracts.SurfaceTools, conditionSurface)
 	default:
-		d.turn(contracts.SurfaceDirect, conditionSurface)
+		because = ", for policy denies what tools needs"
 	}
-	d.say(conditionSurface, string(wished)+": unavailable", "the surface "+string(d.mode)+" takes its place")
+	d.say(conditionSurface, string(wished)+": unavailable: "+why, "the surface "+string(d.mode)+" takes its place"+because)
 }
 
 // size makes everything direct where toolSearch is auto and the definitions are small.

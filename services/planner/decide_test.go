@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolcrib/toolcrib/internal/core/config"
+	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
@@ -57,6 +58,18 @@ func TestDecide(t *testing.T) {
 		{
 			"code where it is", `"code"`, all, facts{tools: 50, window: 1000}, code, conditionToolSearch,
 			map[string]string{conditionToolSearch: "surface code", conditionNative: "portable"},
+		},
+		{
+			"unset where code is", `null`, all, facts{tools: 50, window: 1000}, code, conditionToolSearch,
+			map[string]string{conditionToolSearch: "surface code", conditionNative: "portable"},
+		},
+		{
+			"no sandbox is up", `null`, all, facts{tools: 50, window: 1000, sandbox: "no sandbox answers"}, tools, conditionSurface,
+			map[string]string{conditionToolSearch: "surface code", conditionSurface: "tools takes its place", conditionNative: "portable"},
+		},
+		{
+			"no sandbox is up and tools is not offered", `null`, []contracts.SurfaceMode{code, direct}, facts{tools: 50, window: 1000, sandbox: "x"}, direct, conditionSurface,
+			map[string]string{conditionToolSearch: "surface code", conditionSurface: "direct takes its place"},
 		},
 		{
 			"code where it is not", `"code"`, portable, facts{tools: 50, window: 1000}, tools, conditionSurface,
@@ -121,15 +134,35 @@ func TestDecide(t *testing.T) {
 			map[string]string{conditionToolSearch: "else the surface directory", conditionNative: "portable", conditionDefinitions: "at least 50 %"},
 		},
 		{
-			"the search tool is denied", `true`, portable, facts{tools: 50, window: 1000, deferred: 999, denied: []string{toolSearch}}, direct, conditionSearchTools,
+			"the search tool is denied", `"tools"`, portable, facts{tools: 50, window: 1000, deferred: 999, denied: []string{control.Search}}, direct, conditionSearchTools,
 			map[string]string{conditionToolSearch: "defer", conditionSearchTools: "there is no search, so every tool is direct"},
 		},
 		{
-			"the search tool is denied and nobody wants it", `false`, portable, facts{tools: 50, window: 1000, denied: []string{toolSearch}}, direct, conditionToolSearch,
+			"code is not there and tools is denied", `true`, portable, facts{tools: 50, window: 1000, deferred: 999, denied: []string{control.Search}}, direct, conditionSurface,
+			map[string]string{conditionToolSearch: "defer", conditionSurface: "direct takes its place, for policy denies what tools needs"},
+		},
+		{
+			"code needs none of the three", `true`, all, facts{tools: 50, window: 1000, denied: []string{control.Search, control.Describe, control.Call}}, code, conditionToolSearch,
+			map[string]string{conditionToolSearch: "defer", conditionNative: "portable"},
+		},
+		{
+			"code is denied", `"code"`, all, facts{tools: 50, window: 1000, denied: []string{control.Code}}, tools, conditionSearchTools,
+			map[string]string{conditionToolSearch: "defer", conditionSearchTools: "tools takes the place of code", conditionNative: "portable"},
+		},
+		{
+			"code and one of the three are denied", `"code"`, all, facts{tools: 50, window: 1000, denied: []string{control.Call, control.Code}}, direct, conditionSearchTools,
+			map[string]string{conditionToolSearch: "defer", conditionSearchTools: "there is no search"},
+		},
+		{
+			"code is denied where tools is wished", `"tools"`, all, facts{tools: 50, window: 1000, denied: []string{control.Code}}, tools, conditionToolSearch,
+			map[string]string{conditionToolSearch: "defer", conditionNative: "portable"},
+		},
+		{
+			"the search tool is denied and nobody wants it", `false`, portable, facts{tools: 50, window: 1000, denied: []string{control.Search}}, direct, conditionToolSearch,
 			map[string]string{conditionToolSearch: "every tool is direct"},
 		},
 		{
-			"denied search beats auto", `"auto"`, portable, facts{tools: 50, window: 1000, deferred: 100, denied: []string{toolCall}}, direct, conditionSearchTools,
+			"denied search beats auto", `"auto"`, portable, facts{tools: 50, window: 1000, deferred: 100, denied: []string{control.Code, control.Call}}, direct, conditionSearchTools,
 			map[string]string{conditionToolSearch: "direct below", conditionSearchTools: "every tool is direct"},
 		},
 		{
@@ -190,6 +223,20 @@ func TestDecisionValues(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("values (-want +got):\n%s", diff)
+	}
+	for _, tt := range []struct {
+		surfaces []contracts.SurfaceMode
+		sandbox  string
+		want     string
+	}{
+		{nil, "", "code: unavailable: not offered here"},
+		{possible(), "", "code"},
+		{possible(), "it burns", "code: unavailable: it burns"},
+	} {
+		d := decide(facts{choice: choose(t, `"code"`), surfaces: tt.surfaces, sandbox: tt.sandbox})
+		if got := condition(d, conditionSurface).Value; got != tt.want {
+			t.Errorf("surfaces %q, sandbox %q: %s = %v, want %s", tt.surfaces, tt.sandbox, conditionSurface, got, tt.want)
+		}
 	}
 	for raw, want := range map[string]any{`null`: "unset", `true`: true, `false`: false, `"direct"`: "direct", `{"maxSearchLimit":5}`: "code"} {
 		if got := choiceValue(choose(t, raw)); got != want {

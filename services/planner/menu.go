@@ -4,44 +4,31 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/toolcrib/toolcrib/internal/core/config"
+	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/internal/core/policy"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
-// The control tools.
-const (
-	toolSearch     = "tool_search"
-	toolDescribe   = "tool_describe"
-	toolCall       = "tool_call"
-	toolSearchCode = "tool_search_code"
-)
-
-// controlNames returns the names that no client tool can have, whatever the surface.
-func controlNames() []string {
-	return []string{toolSearch, toolDescribe, toolCall, toolSearchCode}
-}
-
-// controlID returns the id by which policy knows a control tool.
-func controlID(name string) contracts.ToolID {
-	return contracts.NewToolID(contracts.SourceID{Kind: contracts.SourcePlatform, Owner: "toolcrib"}, name)
-}
-
-// deniedControls returns the tools of the menu that policy denies by name or glob. An
+// deniedControls returns the control tools that policy denies by name or glob. An
 // allow list that does not mention them is about other tools and denies none.
 func deniedControls(e *policy.Effective) []string {
-	return slices.DeleteFunc([]string{toolSearch, toolDescribe, toolCall}, func(name string) bool {
-		d := e.Decide(controlID(name))
+	return slices.DeleteFunc(control.Names(), func(name string) bool {
+		d := e.Decide(control.ID(name))
 		return d.Allowed || d.Rule == ""
 	})
 }
 
-// menu returns the control tools of the surface tools, with what a model must know to use them.
-func menu(settings config.ToolSearch) []contracts.ModelTool {
+// menu returns the control tools of a surface that defers, with what a model must know to use them.
+func menu(mode contracts.SurfaceMode, settings config.ToolSearch) []contracts.ModelTool {
+	if mode == contracts.SurfaceCode {
+		return codeMenu(settings)
+	}
 	return []contracts.ModelTool{
 		{
-			Name: toolSearch,
+			Name: control.Search,
 			Description: `Find tools by what they do. Describe the job in plain words ("create calendar event"); +word must occur; select:id,id gets exactly those. ` +
 				`Hits come best first, with an id such as mcp:calendar:create_event and the arguments as a TypeScript-like signature. No hits: nothing fits.`,
 			InputSchema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"query":{"type":"string"},`+
@@ -50,16 +37,46 @@ func menu(settings config.ToolSearch) []contracts.ModelTool {
 				settings.SearchDefaultLimit, settings.MaxSearchLimit, contracts.SearchMaxQueries)),
 		},
 		{
-			Name:        toolDescribe,
+			Name:        control.Describe,
 			Description: `Get a tool's full description and exact JSON schemas. Only needed where the signature of a hit is not enough, as when it ends in "; …".`,
 			InputSchema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","description":"Id of a hit"}},"required":["id"]}`),
 		},
 		{
-			Name: toolCall,
+			Name: control.Call,
 			Description: `Run a tool by its id, with its arguments in args: {"id":"mcp:calendar:create_event","args":{"title":"Lunch"}}. ` +
 				`Answers with a status: ok, or what went wrong.`,
 			InputSchema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","description":"Id of a hit"},` +
 				`"args":{"type":"object","additionalProperties":true,"description":"As in the tool's signature"}},"required":["id"]}`),
 		},
 	}
+}
+
+// codeMenu returns the one control tool of the surface code. Its description is all that some models see of the API.
+func codeMenu(settings config.ToolSearch) []contracts.ModelTool {
+	return []contracts.ModelTool{{
+		Name: control.Code,
+		Description: fmt.Sprintf(`Find and run tools with JavaScript (or TypeScript). code is the inside of an async function: return gives its value as JSON; console.log lines come back too. In it:
+await tools.search(query, {limit}) // hits, best first: [{id, name, description, input, score}]; input: the arguments as a TypeScript-like signature. []: nothing fits. limit: default %d, at most %d
+await tools.describe(id) // {description, inputSchema, outputSchema}; only where input is not enough
+await tools.call(id, args) // {status: "ok", result: {content, structuredContent}}; throws an Error with .status and .outcome where it is not ok
+Example:
+const [t] = await tools.search("create calendar event");
+if (!t) return "no such tool";
+const days = ["2026-05-04", "2026-05-05"];
+const done = await Promise.all(days.map(date => tools.call(t.id, {title: "Lunch", date})));
+return done.map(o => o.result.structuredContent ?? o.result.content);
+Limits: %s, %d calls of tools.*, a value of %d KiB. There is no fetch, require, import, process or file: only tools. Nothing is kept from one body to the next.`,
+			settings.SearchDefaultLimit, settings.MaxSearchLimit, seconds(settings.CodeTimeoutMs), bodyCalls, bodyValue),
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"code":{"type":"string"}},"required":["code"]}`),
+	}}
+}
+
+// What bodies are held to, by the specification.
+const (
+	bodyCalls = 100 // searches, describes and calls
+	bodyValue = 256 // KiB
+)
+
+func seconds(ms int) string {
+	return strconv.FormatFloat(float64(ms)/1000, 'g', -1, 64) + " s"
 }

@@ -38,7 +38,7 @@ func (s *Service) plan(ctx context.Context, key contracts.Key, stop context.Cont
 	if _, later := errors.AsType[putOff](err); later {
 		return err
 	}
-	if err != nil && contracts.Final(err) {
+	if _, final := errors.AsType[refusal](err); final || err != nil && contracts.Final(err) {
 		return s.fail(ctx, key, err)
 	}
 	if err != nil {
@@ -68,9 +68,13 @@ func (s *Service) draft(ctx context.Context, t contracts.TenantID, r *contracts.
 		return nil, err
 	}
 	choice, level := effective(s.cfg.levels(t, wish, r.Request.Profile))
+	unready, err := s.sandboxFor(ctx, t, choice)
+	if err != nil {
+		return nil, err
+	}
 	var w *world
 	var sh shown
-	p := &contracts.Plan{}
+	p := &contracts.Plan{CodeTimeoutMs: int64(choice.CodeTimeoutMs)}
 	err = s.compute(ctx, func() error {
 		if w, err = s.survey(ctx, t, basis, e, r.Request.ClientTools); err != nil {
 			return err
@@ -79,9 +83,9 @@ func (s *Service) draft(ctx context.Context, t contracts.TenantID, r *contracts.
 			return err
 		}
 		f := w.facts(e, r.Request.ContextWindow)
-		f.choice, f.level, f.surfaces = choice, level, s.cfg.surfaces()
+		f.choice, f.level, f.surfaces, f.sandbox = choice, level, s.cfg.surfaces(), unready
 		p.Decision = decide(f)
-		if err := refused(choice, p.Decision); err != nil {
+		if err := refused(f, p.Decision); err != nil {
 			return err
 		}
 		p.Surface = p.Decision.Surface
@@ -128,15 +132,22 @@ func (w *world) facts(e *policy.Effective, window int) facts {
 	return f
 }
 
+// A refusal is an error of a run that is not to be opened, also where another try could help.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
 // refused returns an error where the settings say that a run without a sandbox is not to be opened.
-func refused(choice config.ToolSearch, d contracts.Decision) error {
-	if choice.CodeUnavailable != "refuse" || choice.Mode != contracts.SurfaceCode || d.Winner == conditionSearchTools {
+func refused(f facts, d contracts.Decision) error {
+	missing := f.missing()
+	if f.choice.CodeUnavailable != "refuse" || f.choice.Mode != contracts.SurfaceCode || missing == "" || !f.allows(contracts.SurfaceCode) {
 		return nil
 	}
-	if d.Surface == contracts.SurfaceCode || d.Surface == contracts.SurfaceDirect && d.Winner != conditionSurface {
-		return nil
+	if d.Surface == contracts.SurfaceDirect && d.Winner == conditionDefinitions {
+		return nil // everything is direct, sandbox or not
 	}
-	return contracts.Errorf(contracts.CodeUnavailable, "the surface code is not available here, and codeUnavailable is refuse; wish another surface")
+	return refusal{contracts.Errorf(contracts.CodeUnavailable,
+		"the surface code is not available (%s), and codeUnavailable is refuse; wish another surface, or try again later", missing)}
 }
 
 // settle makes the run planned. Its timer is set first, so that no planned run is without one.

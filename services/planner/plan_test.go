@@ -259,18 +259,6 @@ func TestAutoByMeasuredTokens(t *testing.T) {
 	}
 }
 
-func TestCodeUnavailable(t *testing.T) {
-	t.Parallel()
-	c := startCrib(t, Config{})
-	c.list(acme, "mcp:mail", tools("mcp:mail", "send")...)
-	if e := c.refuse(acme, contracts.RunRequest{ToolSearch: json.RawMessage(`{"codeUnavailable":"refuse"}`)}); e.Code != contracts.CodeUnavailable || !strings.Contains(e.Message, "codeUnavailable") {
-		t.Errorf("error = %v, want %s that names codeUnavailable", e, contracts.CodeUnavailable)
-	}
-	for _, wish := range []string{`{"codeUnavailable":"tools"}`, `{"mode":"tools","codeUnavailable":"refuse"}`, `{"auto":50,"codeUnavailable":"refuse"}`, `{"enabled":false,"codeUnavailable":"refuse"}`} {
-		c.open(acme, contracts.RunRequest{ToolSearch: json.RawMessage(wish)})
-	}
-}
-
 func TestOnlyUsableListings(t *testing.T) {
 	t.Parallel()
 	c := startCrib(t, Config{})
@@ -294,7 +282,7 @@ func TestOnlyUsableListings(t *testing.T) {
 func TestConfigIsChecked(t *testing.T) {
 	c := newCrib(t, Config{})
 	for name, cfg := range map[string]Config{
-		"a surface that cannot be built": {Surfaces: []contracts.SurfaceMode{contracts.SurfaceCode}},
+		"a surface that cannot be built": {Surfaces: []contracts.SurfaceMode{contracts.SurfaceDirectory}},
 		"a limit below 0":                {Tenants: map[contracts.TenantID]Tenant{acme: {MaxTools: -1}}},
 		"a tenant that is none":          {Tenants: map[contracts.TenantID]Tenant{"a.b": {}}},
 	} {

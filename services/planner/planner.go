@@ -34,13 +34,14 @@ type Service struct {
 	runs     *store.Table[contracts.Run, *contracts.Run]
 	policies *store.Table[contracts.PolicyRecord, *contracts.PolicyRecord]
 
-	views  *lru.Cache[string, *view] // by tenant, policy and listing
-	counts *lru.Cache[string, int]   // tokens by tenant and surface
-	cpu    chan struct{}             // slots for work that computes
-	locks  locks                     // of runs that are being revised
-	waits  tally                     // runs that wait for sources, by tenant
-	asking tally                     // sources that the executor is being asked for
-	stale  chan staleness
+	views   *lru.Cache[string, *view] // by tenant, policy and listing
+	counts  *lru.Cache[string, int]   // tokens by tenant and surface
+	cpu     chan struct{}             // slots for work that computes
+	locks   locks                     // of runs that are being revised
+	waits   tally                     // runs that wait for sources, by tenant
+	asking  tally                     // sources that the executor is being asked for
+	stale   chan staleness
+	sandbox *sandbox
 }
 
 const (
@@ -61,7 +62,7 @@ func New(ctx context.Context, b *bus.Bus, cfg Config, log *slog.Logger) (*Servic
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{bus: b, cfg: cfg, log: log, cpu: make(chan struct{}, runtime.GOMAXPROCS(0)), stale: make(chan staleness, mostStale)}
+	s := &Service{bus: b, cfg: cfg, log: log, cpu: make(chan struct{}, runtime.GOMAXPROCS(0)), stale: make(chan staleness, mostStale), sandbox: newSandbox(b)}
 	s.views, _ = lru.New[string, *view](keptViews)
 	s.counts, _ = lru.New[string, int](keptCounts)
 	var err error
@@ -84,6 +85,7 @@ func (s *Service) Name() string { return "planner" }
 // Run plans until ctx is done, then finishes what it took, but for runs that wait for a source, which another
 // replica takes over. It returns nil on a clean stop. Call it once.
 func (s *Service) Run(ctx context.Context) error {
+	s.sandbox.begin()
 	// The file's layers are stored before anything is read, so that no run is planned without them.
 	err := s.storePolicies(ctx)
 	if err == nil {

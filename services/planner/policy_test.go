@@ -118,7 +118,7 @@ func TestSurfaceByPolicy(t *testing.T) {
 	c := startCrib(t, Config{})
 	c.list(acme, "mcp:mail", tools("mcp:mail", "list", "send")...)
 	c.policy(acme, deny("platform:toolcrib:tool_search"))
-	r := c.open(acme, contracts.RunRequest{ToolSearch: json.RawMessage(`true`)})
+	r := c.open(acme, contracts.RunRequest{ToolSearch: json.RawMessage(`"tools"`)})
 	s := c.surface(acme, r)
 	if r.Plan.Surface != contracts.SurfaceDirect || len(s.Tools) != 2 || strings.Contains(s.Prompt, "tool_search") || r.Plan.Decision.Winner != conditionSearchTools {
 		t.Errorf("surface %s because of %s: %s", r.Plan.Surface, r.Plan.Decision.Winner, asJSON(t, s))

@@ -24,6 +24,13 @@ const howToSearch = `Most tools are not listed here. Find them with tool_search,
 - Tools that are listed directly are called directly.
 `
 
+const howToCode = `Most tools are not listed here. Find and run them with tool_search_code, by tools.search and tools.call in its code.
+- Search before you say that something cannot be done. If a search finds nothing that fits, no such tool is available: do not search for it again.
+- Where you cannot tell which hit is right or what it takes, return the hits, read them, and call in the next body. A hit's input usually suffices to call it: required arguments come first, "?" marks optional ones.
+- One body can search and call several tools, at once where they do not need each other. Return only what you need of their results.
+- Tools that are listed directly are called directly, and by tools.call too.
+`
+
 // A line is what the prompt says of one source.
 type line struct {
 	source       string
@@ -35,7 +42,10 @@ type line struct {
 // know of. It shortens the instructions of servers first and leaves out sources last, and says so.
 func (w *world) prompt(mode contracts.SurfaceMode, window int) string {
 	intro, lines := howToSearch, w.lines()
-	if mode == contracts.SurfaceDirect {
+	switch mode {
+	case contracts.SurfaceCode:
+		intro = howToCode
+	case contracts.SurfaceDirect:
 		intro = ""
 		told := slices.ContainsFunc(lines, func(l line) bool { return l.instructions != "" })
 		if !told && len(w.pending)+len(w.failed) == 0 {

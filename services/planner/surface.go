@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/toolcrib/toolcrib/internal/core/config"
+	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/internal/core/names"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
@@ -26,10 +27,10 @@ type shown struct {
 func (w *world) surface(mode contracts.SurfaceMode, settings config.ToolSearch, window int) shown {
 	s := shown{Surface: contracts.Surface{Tools: []contracts.ModelTool{}}}
 	if mode != contracts.SurfaceDirect {
-		s.Tools = menu(settings)
+		s.Tools = menu(mode, settings)
 	}
 	taken := map[string]bool{}
-	for _, name := range controlNames() {
+	for _, name := range control.Names() {
 		taken[name] = true
 	}
 	for _, t := range w.exposedTools(mode) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolcrib/toolcrib/internal/core/catalogue"
 	"github.com/toolcrib/toolcrib/internal/core/config"
+	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/internal/core/policy"
 	"github.com/toolcrib/toolcrib/internal/core/tokens"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
@@ -37,25 +38,37 @@ func worldOf(t testing.TB, layers []contracts.PolicyLayer, listings ...*contract
 var defaults = config.EffectiveToolSearch()
 
 func TestMenuIsSmall(t *testing.T) {
-	b, err := compact(menu(defaults))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(b) > 1800 {
-		t.Errorf("the menu has %d bytes, want at most 1800", len(b))
-	}
-	for _, tool := range menu(defaults) {
-		if !json.Valid(tool.InputSchema) {
-			t.Errorf("the schema of %s is no JSON: %s", tool.Name, tool.InputSchema)
+	all := 0
+	for _, mode := range []contracts.SurfaceMode{contracts.SurfaceTools, contracts.SurfaceCode} {
+		b, err := compact(menu(mode, defaults))
+		if err != nil {
+			t.Fatal(err)
 		}
+		if len(b) > 1800 {
+			t.Errorf("the menu of %s has %d bytes, want at most 1800", mode, len(b))
+		}
+		for _, tool := range menu(mode, defaults) {
+			if !json.Valid(tool.InputSchema) {
+				t.Errorf("the schema of %s is no JSON: %s", tool.Name, tool.InputSchema)
+			}
+		}
+		t.Logf("%s: %d bytes, %d tokens", mode, len(b), tokens.Count(string(b)))
+		all += len(b)
 	}
-	t.Logf("%d bytes, %d tokens", len(b), tokens.Count(string(b)))
+	if all > 3000 {
+		t.Errorf("the menus have %d bytes together, want at most 3000", all)
+	}
 }
 
 func TestMenuTellsTheLimits(t *testing.T) {
-	settings := config.EffectiveToolSearch(choose(t, `{"searchDefaultLimit":3,"maxSearchLimit":7}`))
-	if s := string(menu(settings)[0].InputSchema); !strings.Contains(s, "default 3, at most 7") {
-		t.Errorf("schema of %s = %s, want the limits 3 and 7 in it", toolSearch, s)
+	settings := config.EffectiveToolSearch(choose(t, `{"searchDefaultLimit":3,"maxSearchLimit":7,"codeTimeoutMs":1500}`))
+	if s := string(menu(contracts.SurfaceTools, settings)[0].InputSchema); !strings.Contains(s, "default 3, at most 7") {
+		t.Errorf("schema of %s = %s, want the limits 3 and 7 in it", control.Search, s)
+	}
+	for _, part := range []string{"default 3, at most 7", "1.5 s", "100 calls"} {
+		if s := menu(contracts.SurfaceCode, settings)[0].Description; !strings.Contains(s, part) {
+			t.Errorf("%s has no %q in its description:\n%s", control.Code, part, s)
+		}
 	}
 }
 
@@ -72,6 +85,7 @@ func TestSurfaceTools(t *testing.T) {
 		want    []string
 		schemas int
 	}{
+		{contracts.SurfaceCode, []string{"tool_search_code", "open_file", "mail__send"}, 2},
 		{contracts.SurfaceTools, []string{"tool_search", "tool_describe", "tool_call", "open_file", "mail__send"}, 2},
 		{contracts.SurfaceDirect, []string{"open_file", "mail__find", "mail__list", "mail__send"}, 4},
 	} {
@@ -147,7 +161,7 @@ func TestSurfaceIsDeterministic(t *testing.T) {
 		}
 		w := worldOf(t, nil, listings...)
 		w.failed = []contracts.SourceStatus{{Source: contracts.SourceID{Kind: contracts.SourceMCP, Owner: "gone"}, Reason: "no answer"}}
-		return asJSON(t, w.surface(contracts.SurfaceTools, defaults, 0).Surface) + asJSON(t, w.catalogue())
+		return asJSON(t, w.surface(contracts.SurfaceTools, defaults, 0).Surface) + asJSON(t, w.surface(contracts.SurfaceCode, defaults, 0).Surface) + asJSON(t, w.catalogue())
 	}
 	want := make()
 	for range 20 {
@@ -174,7 +188,9 @@ What mcp:mail says of its tools (text from outside, not from your user):
 > - mcp:bank: 9 tools, ready
 > End
 `
-	for mode, want := range map[contracts.SurfaceMode]string{contracts.SurfaceTools: howToSearch + "\n" + list, contracts.SurfaceDirect: list} {
+	for mode, want := range map[contracts.SurfaceMode]string{
+		contracts.SurfaceCode: howToCode + "\n" + list, contracts.SurfaceTools: howToSearch + "\n" + list, contracts.SurfaceDirect: list,
+	} {
 		if diff := cmp.Diff(want, w.prompt(mode, 0)); diff != "" {
 			t.Errorf("prompt of %s (-want +got):\n%s", mode, diff)
 		}
@@ -214,14 +230,18 @@ func TestPromptIsBounded(t *testing.T) {
 				}
 				listings = append(listings, l)
 			}
-			p := worldOf(t, nil, listings...).prompt(contracts.SurfaceTools, tt.window)
+			w := worldOf(t, nil, listings...)
 			window := tt.window
 			if window == 0 {
 				window = assumedWindow
 			}
-			if n, k := utf8.RuneCountInString(p), tokens.Count(p); n > longestPrompt || k*promptShare > window {
-				t.Errorf("the prompt has %d characters and %d tokens; want at most %d and a tenth of %d", n, k, longestPrompt, window)
+			for _, mode := range []contracts.SurfaceMode{contracts.SurfaceCode, contracts.SurfaceTools, contracts.SurfaceDirect} {
+				p := w.prompt(mode, tt.window)
+				if n, k := utf8.RuneCountInString(p), tokens.Count(p); n > longestPrompt || k*promptShare > window {
+					t.Errorf("the prompt of %s has %d characters and %d tokens; want at most %d and a tenth of %d", mode, n, k, longestPrompt, window)
+				}
 			}
+			p := w.prompt(contracts.SurfaceTools, tt.window)
 			if n := strings.Count(p, "- mcp:s"); n < tt.lines {
 				t.Errorf("the prompt names %d sources, want at least %d", n, tt.lines)
 			}

@@ -12,10 +12,10 @@ import (
 func fold(id contracts.RunID, lines []contracts.LogLine) (contracts.Report, error) {
 	f := folder{
 		report: contracts.Report{
-			Run: id, Searches: []contracts.ReportSearch{}, Describes: []contracts.ToolID{}, Calls: []contracts.ReportCall{},
+			Run: id, Searches: []contracts.ReportSearch{}, Describes: []contracts.ToolID{}, Calls: []contracts.ReportCall{}, Bodies: []contracts.ReportBody{},
 			BySource: map[contracts.SourceKind]contracts.SourceUsage{},
 		},
-		calls: map[contracts.CallID]int{}, seen: map[string]bool{},
+		calls: map[contracts.CallID]int{}, bodies: map[contracts.BodyID]int{}, seen: map[string]bool{},
 	}
 	for _, l := range lines {
 		if err := f.add(l); err != nil {
@@ -34,6 +34,7 @@ func fold(id contracts.RunID, lines []contracts.LogLine) (contracts.Report, erro
 type folder struct {
 	report contracts.Report
 	calls  map[contracts.CallID]int // position in report.Calls
+	bodies map[contracts.BodyID]int // position in report.Bodies
 	hits   [][]contracts.ToolID     // of each of report.Searches
 	seen   map[string]bool          // events by type and id
 }
@@ -74,6 +75,10 @@ func (f *folder) add(l contracts.LogLine) error {
 		return with(l, func(e contracts.CallRunning) { f.resolved(f.call(e.Call), e.Tool) })
 	case "call.finished":
 		return with(l, f.finished)
+	case "body.requested":
+		return with(l, func(e contracts.BodyRequested) { f.body(e.Body) })
+	case "body.finished":
+		return with(l, f.bodyFinished)
 	}
 	return nil // a type that is newer than this code
 }
@@ -116,6 +121,23 @@ func (f *folder) call(id contracts.CallID) *contracts.ReportCall {
 		f.report.Calls = append(f.report.Calls, contracts.ReportCall{CallID: id})
 	}
 	return &f.report.Calls[i]
+}
+
+func (f *folder) body(id contracts.BodyID) *contracts.ReportBody {
+	i, ok := f.bodies[id]
+	if !ok {
+		i = len(f.report.Bodies)
+		f.bodies[id] = i
+		f.report.Bodies = append(f.report.Bodies, contracts.ReportBody{BodyID: id, Running: true})
+	}
+	return &f.report.Bodies[i]
+}
+
+func (f *folder) bodyFinished(e contracts.BodyFinished) {
+	*f.body(e.Body) = contracts.ReportBody{
+		BodyID: e.Body, OK: e.OK, Code: e.Code, Refused: e.Refused,
+		Searches: e.Searches, Describes: e.Describes, Calls: e.Calls, Ms: e.DurationMs,
+	}
 }
 
 // resolved notes the tool of a call, and at the latest search that had it among its hits and led to no call yet, its rank.

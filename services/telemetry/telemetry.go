@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
@@ -128,7 +129,7 @@ func (s *Service) kept(ctx context.Context, t contracts.TenantID, r contracts.Ru
 
 func logName(r contracts.RunID) string { return "log/" + string(r) }
 
-// A run's last calls are awaited this long before its log is kept; after that the log says that they had not ended.
+// A run's last calls and bodies are awaited this long before its log is kept; after that the log says that they had not ended.
 const (
 	stragglerPause = time.Second
 	stragglerLimit = 10 * time.Minute
@@ -144,10 +145,8 @@ func (s *Service) archive(ctx context.Context, sub contracts.Subject, _ contract
 	if err != nil {
 		return err
 	}
-	for _, c := range r.Calls {
-		if c.Status == "" && time.Since(m.Stored) < stragglerLimit {
-			return bus.Later(stragglerPause)
-		}
+	if underWay(r) && time.Since(m.Stored) < stragglerLimit {
+		return bus.Later(stragglerPause)
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -157,4 +156,10 @@ func (s *Service) archive(ctx context.Context, sub contracts.Subject, _ contract
 		}
 	}
 	return s.reports.PutNamed(ctx, sub.Tenant, logName(sub.Run), b.Bytes())
+}
+
+// underWay reports whether something in the run has not ended.
+func underWay(r contracts.Report) bool {
+	return slices.ContainsFunc(r.Calls, func(c contracts.ReportCall) bool { return c.Status == "" }) ||
+		slices.ContainsFunc(r.Bodies, func(b contracts.ReportBody) bool { return b.Running })
 }

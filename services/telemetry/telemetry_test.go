@@ -42,9 +42,10 @@ var (
 	now    = contracts.ToolRef{ID: "platform:core:now", Name: "now", Source: contracts.SourcePlatform}
 )
 
-// story is a run in which three searches lead to two calls of their hits, one call comes of no search and one names nothing that exists.
+// story is a run in which three searches lead to two calls of their hits, the second by a body, one call comes of no search and one names nothing that exists.
 func story(run contracts.RunID) (events []contracts.Event, want contracts.Report) {
 	a, b, c, d := contracts.NewCallID(), contracts.NewCallID(), contracts.NewCallID(), contracts.NewCallID()
+	good, bad, refused, running := contracts.BodyOf(contracts.NewCallID()), contracts.BodyOf(contracts.NewCallID()), contracts.BodyOf(contracts.NewCallID()), contracts.BodyOf(contracts.NewCallID())
 	plan := contracts.Plan{
 		Surface:   contracts.SurfaceTools,
 		Catalogue: contracts.CatalogueRef{Hash: "h1", Revision: 1, Size: 60, Sources: map[contracts.SourceKind]int{"mcp": 56, "platform": 4}},
@@ -68,9 +69,18 @@ func story(run contracts.RunID) (events []contracts.Event, want contracts.Report
 		finished,
 		finished, // delivered twice
 		contracts.RunRevised{At: at, Run: run, Catalogue: contracts.CatalogueRef{Hash: "h2", Revision: 2, Size: 61}},
+		contracts.BodyRequested{At: at, Run: run, Body: good, Bytes: 80},
 		search("what is planned", list.ID),
-		contracts.CallRequested{At: at, Run: run, Call: b, Tool: "list_events"},
+		contracts.CallRequested{At: at, Run: run, Call: b, Tool: "list_events", Body: good},
+		contracts.BodyWaiting{At: at, Run: run, Body: good, Calls: []contracts.CallID{b}},
 		contracts.CallFinished{At: at, Run: run, Call: b, Tool: &list, Status: contracts.StatusBlocked, Code: contracts.CodePolicyDenied},
+		contracts.BodyRequested{At: at, Run: run, Body: bad},
+		contracts.BodyFinished{At: at, Run: run, Body: good, OK: true, Searches: 1, Calls: 1, ValueBytes: 7, DurationMs: 31, CPUMicros: 900},
+		contracts.BodyFinished{At: at, Run: run, Body: bad, Code: contracts.BodyTimeout, Describes: 2, DurationMs: 10_000},
+		contracts.BodyFinished{At: at, Run: run, Body: bad, Code: contracts.BodyTimeout, Describes: 2, DurationMs: 10_000}, // delivered twice
+		contracts.BodyRequested{At: at, Run: run, Body: refused},
+		contracts.BodyFinished{At: at, Run: run, Body: refused, Refused: contracts.CodeRateLimited},
+		contracts.BodyRequested{At: at, Run: run, Body: running},
 		contracts.CallRequested{At: at, Run: run, Call: c, Tool: "now"},
 		contracts.CallRunning{At: at, Run: run, Call: c, Tool: now},
 		contracts.CallRequested{At: at, Run: run, Call: d, Tool: "nothing"},
@@ -91,6 +101,12 @@ func story(run contracts.RunID) (events []contracts.Event, want contracts.Report
 			{CallID: b, Tool: string(list.ID), Source: "mcp", Status: contracts.StatusBlocked, Code: contracts.CodePolicyDenied},
 			{CallID: c, Tool: string(now.ID), Source: "platform"},
 			{CallID: d, Tool: "nothing", Status: contracts.StatusError, Code: contracts.CodeUnknownTool},
+		},
+		Bodies: []contracts.ReportBody{
+			{BodyID: good, OK: true, Searches: 1, Calls: 1, Ms: 31},
+			{BodyID: bad, Code: contracts.BodyTimeout, Describes: 2, Ms: 10_000},
+			{BodyID: refused, Refused: contracts.CodeRateLimited},
+			{BodyID: running, Running: true},
 		},
 		BySource: map[contracts.SourceKind]contracts.SourceUsage{
 			"mcp": {Tools: 56, Bytes: 38_000, Tokens: 8_600, Calls: 2}, "platform": {Tools: 4, Bytes: 2_000, Tokens: 400, Calls: 1},
@@ -166,7 +182,10 @@ func TestEndedRunIsKept(t *testing.T) {
 	publish(t, b, contracts.RunClosed{At: at, Run: run, Ending: contracts.EndingClosed})
 	straggler := want.Calls[2]
 	publish(t, b, contracts.CallFinished{At: at, Run: run, Call: straggler.CallID, Tool: &now, Status: contracts.StatusCancelled, DurationMs: 3})
+	last := want.Bodies[3]
+	publish(t, b, contracts.BodyFinished{At: at, Run: run, Body: last.BodyID, Code: contracts.BodyCancelled, DurationMs: 4})
 	want.State, want.Ended = contracts.RunStateClosed, at
+	want.Bodies[3] = contracts.ReportBody{BodyID: last.BodyID, Code: contracts.BodyCancelled, Ms: 4}
 	want.Calls[2].Status, want.Calls[2].Ms = contracts.StatusCancelled, 3
 
 	archived := func() bool {

@@ -48,7 +48,8 @@ type Request struct {
 	// ID is the call's id; equal ids are the same call, made once. "" means a fresh one.
 	ID       contracts.CallID
 	Deadline time.Time
-	Repaired []string // what was mended in the arguments on the way here
+	Repaired []string         // what was mended in the arguments on the way here
+	Body     contracts.BodyID // that makes the call, "" for none
 }
 
 // A Pending is a call on its way. Await it or Close it.
@@ -82,7 +83,7 @@ func (c *Caller) record(ctx context.Context, t contracts.TenantID, r contracts.R
 	now := time.Now().UTC()
 	rec := &contracts.Call{
 		ID: q.ID, Run: r, Tool: q.Tool, Args: q.Args, State: contracts.CallStateRequested,
-		Requested: now, Deadline: q.Deadline.UTC(), Repaired: q.Repaired,
+		Requested: now, Deadline: q.Deadline.UTC(), Repaired: q.Repaired, Body: q.Body,
 	}
 	if len(rec.Args) > Inline {
 		blob, err := c.payloads.Put(ctx, t, rec.Args)
@@ -91,7 +92,7 @@ func (c *Caller) record(ctx context.Context, t contracts.TenantID, r contracts.R
 		}
 		rec.Args, rec.ArgsBlob = nil, blob
 	}
-	err := c.calls.Create(ctx, key, rec, contracts.CallRequested{At: now, Run: r, Call: q.ID, Tool: q.Tool})
+	err := c.calls.Create(ctx, key, rec, contracts.CallRequested{At: now, Run: r, Call: q.ID, Tool: q.Tool, Body: q.Body})
 	if contracts.CodeOf(err) == contracts.CodeConflict {
 		return c.same(ctx, key, rec)
 	}
@@ -192,6 +193,29 @@ const lookAgain = 2 * time.Second
 // Await returns the call's record once it is finished, with its result, once it waits for the
 // caller's own tool, or as it stands when ctx is done.
 func (p *Pending) Await(ctx context.Context) (*contracts.Call, error) {
+	return p.await(ctx, func(rec *contracts.Call) bool {
+		return rec.State == contracts.CallStateFinished || rec.State == contracts.CallStateWaiting && rec.Waits == contracts.WaitsForClient
+	})
+}
+
+// AwaitEnd returns the call's record once it is finished, or as it stands when ctx is done. Each time
+// that the call begins or ceases to wait for somebody, waiting is told whom for, "" for nobody.
+func (p *Pending) AwaitEnd(ctx context.Context, waiting func(contracts.WaitsFor)) (*contracts.Call, error) {
+	var told contracts.WaitsFor
+	return p.await(ctx, func(rec *contracts.Call) bool {
+		var now contracts.WaitsFor
+		if rec.State == contracts.CallStateWaiting {
+			now = rec.Waits
+		}
+		if now != told {
+			told = now
+			waiting(now)
+		}
+		return rec.State == contracts.CallStateFinished
+	})
+}
+
+func (p *Pending) await(ctx context.Context, settled func(*contracts.Call) bool) (*contracts.Call, error) {
 	rec, err := p.caller.Get(context.WithoutCancel(ctx), p.key)
 	for err == nil && !settled(rec) && ctx.Err() == nil {
 		again := time.NewTimer(lookAgain)
@@ -208,10 +232,6 @@ func (p *Pending) Await(ctx context.Context) (*contracts.Call, error) {
 		rec, err = p.caller.Get(context.WithoutCancel(ctx), p.key)
 	}
 	return rec, err
-}
-
-func settled(rec *contracts.Call) bool {
-	return rec.State == contracts.CallStateFinished || rec.State == contracts.CallStateWaiting && rec.Waits == contracts.WaitsForClient
 }
 
 // Answer ends a call that waits for its caller with the result of the caller's tool. A

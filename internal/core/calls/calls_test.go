@@ -225,3 +225,42 @@ func TestFullBacklogIsRefused(t *testing.T) {
 		t.Errorf("record = %+v, %v; want it ended as rate_limited", rec, err)
 	}
 }
+
+func TestAwaitEndTellsOfWaits(t *testing.T) {
+	b, c := open(t)
+	run := contracts.NewRunID()
+	p := start(t, c, run, calls.Request{Tool: "open_file", Body: contracts.BodyOf(contracts.NewCallID())})
+	table, err := store.OpenTable[contracts.Call](t.Context(), b, contracts.BucketCalls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := contracts.CallKey(tenant, run, p.ID)
+	waits := make(chan contracts.WaitsFor, 4)
+	ended := make(chan *contracts.Call, 1)
+	go func() {
+		rec, err := p.AwaitEnd(t.Context(), func(w contracts.WaitsFor) { waits <- w })
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- rec
+	}()
+	ref := contracts.ToolRef{ID: "client:client:open_file"}
+	if _, err := table.Transition(t.Context(), key, func(r *contracts.Call) ([]contracts.Event, error) {
+		r.State, r.Waits = contracts.CallStateWaiting, contracts.WaitsForClient
+		return []contracts.Event{contracts.CallWaiting{At: time.Now(), Run: run, Call: p.ID, Tool: ref, For: r.Waits}}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if w := <-waits; w != contracts.WaitsForClient {
+		t.Fatalf("told that the call waits for %q", w)
+	}
+	if _, err := c.Answer(t.Context(), tenant, run, p.ID, contracts.TextResult("opened", nil)); err != nil {
+		t.Fatal(err)
+	}
+	if rec := <-ended; rec.State != contracts.CallStateFinished || rec.Body == "" {
+		t.Errorf("AwaitEnd returned a call that is %s, of body %q", rec.State, rec.Body)
+	}
+	if w := <-waits; w != "" {
+		t.Errorf("told that the ended call waits for %q", w)
+	}
+}

@@ -37,7 +37,7 @@ func retention(bucket string) time.Duration {
 	switch bucket {
 	case contracts.BucketRuns:
 		return 30 * 24 * time.Hour
-	case contracts.BucketCalls:
+	case contracts.BucketCalls, contracts.BucketBodies:
 		return 7 * 24 * time.Hour
 	}
 	return 0
