@@ -11,6 +11,8 @@ MODULES = $(shell go list -m -f '{{.Dir}}')
 TESTFLAGS = -count=1
 FUZZTIME = 10s
 
+# The JavaScript engine of code mode. Without it everything builds, and code mode is not available.
+engine := services/sandbox/engine/built/manifest.json
 npm := examples/npm/node_modules/.package-lock.json
 
 .PHONY: help
@@ -18,15 +20,15 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build bin/toolcrib
-	go build -trimpath -o bin/toolcrib ./cmd/toolcrib
+build: $(engine) ## build bin/toolcrib
+	CGO_ENABLED=0 go build -trimpath -o bin/toolcrib ./cmd/toolcrib
 
 .PHONY: demo
 demo: build npm ## do the main job on real MCP servers, in a temporary folder
 	bin/toolcrib demo
 
 .PHONY: test
-test: npm bin/testsum ## run all tests with the race detector
+test: npm engine bin/testsum ## run all tests with the race detector
 	go test -race -timeout 8m $(TESTFLAGS) -json work | bin/testsum
 
 .PHONY: lint
@@ -67,9 +69,18 @@ $(npm): examples/npm/package.json examples/npm/package-lock.json examples/npm/.n
 	cd examples/npm && npm ci
 	@touch $@
 
+.PHONY: engine
+engine: $(engine) ## make the JavaScript engine of code mode from its npm packages
+
+# The sources that end up in the engine, tests aside.
+$(engine): $(filter-out %_test.go,$(shell find services/sandbox/engine -type f -not -path '*/node_modules/*' -not -path '*/built/*' -not -path '*/testdata/*'))
+	cd services/sandbox && go run ./engine/generate
+	@touch $@
+
 .PHONY: clean
 clean: ## remove what was built and installed
-	rm -rf bin dist examples/npm/node_modules
+	rm -rf bin dist examples/npm/node_modules services/sandbox/engine/npm/node_modules
+	find services/sandbox/engine/built -type f -not -name README.md -delete
 
 bin/staticcheck: tools/go.mod tools/go.sum
 	cd tools && GOWORK=off GOBIN=$(CURDIR)/bin go install tool

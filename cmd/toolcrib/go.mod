@@ -13,6 +13,7 @@ require (
 	github.com/toolcrib/toolcrib/services/executor v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/services/gateway v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/services/indexer v0.0.0-00010101000000-000000000000
+	github.com/toolcrib/toolcrib/services/sandbox v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/services/planner v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/services/telemetry v0.0.0-00010101000000-000000000000
 	go.opentelemetry.io/proto/otlp v1.11.0
@@ -79,6 +80,7 @@ replace (
 	github.com/toolcrib/toolcrib/services/executor => ../../services/executor
 	github.com/toolcrib/toolcrib/services/gateway => ../../services/gateway
 	github.com/toolcrib/toolcrib/services/indexer => ../../services/indexer
+	github.com/toolcrib/toolcrib/services/sandbox => ../../services/sandbox
 	github.com/toolcrib/toolcrib/services/planner => ../../services/planner
 	github.com/toolcrib/toolcrib/services/telemetry => ../../services/telemetry
 )

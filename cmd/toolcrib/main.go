@@ -15,9 +15,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolcrib/toolcrib/pkg/contracts"
+	"github.com/toolcrib/toolcrib/services/sandbox"
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == sandbox.WorkerCommand {
+		os.Exit(sandbox.Worker(os.Args[2:]))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
@@ -106,7 +110,7 @@ func (a *app) command() *cobra.Command {
 	f.StringVar(&a.token, "token", a.or("TOOLCRIB_TOKEN", ""), "API key or admin token")
 	f.BoolVar(&a.json, "json", false, "print data as JSON")
 	root.AddCommand(a.upCommand(), a.demoCommand(), a.mcpCommand(), a.runCommand(), a.searchCommand(), a.describeCommand(),
-		a.callCommand(), a.explainCommand(), a.configCommand(), a.versionCommand(), a.workshopCommand())
+		a.callCommand(), a.execCommand(), a.explainCommand(), a.configCommand(), a.versionCommand(), a.benchCommand(), a.workshopCommand())
 	return root
 }
 

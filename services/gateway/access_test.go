@@ -129,6 +129,13 @@ func TestOpenToAll(t *testing.T) {
 	}
 }
 
+func TestReadyTellsTheLayersAroundBodies(t *testing.T) {
+	w := open(t, gateway.Config{})
+	await(t, "the sandbox is heard of", func() bool {
+		return strings.Contains(string(w.do(t, "GET", "/readyz", "").body), `"sandbox":{"ready":true,"layers":["seccomp"]}`)
+	})
+}
+
 // TestReadyTellsAbsence uses an outside server, which can be stopped while the service runs.
 func TestReadyTellsAbsence(t *testing.T) {
 	nats, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
@@ -146,7 +153,10 @@ func TestReadyTellsAbsence(t *testing.T) {
 	}
 	t.Cleanup(b.Close)
 	w := openOn(t, b, nil, gateway.Config{})
-	await(t, "the service is ready", func() bool { return w.do(t, "GET", "/readyz", "").status == 200 })
+	await(t, "the service is ready", func() bool {
+		a := w.do(t, "GET", "/readyz", "")
+		return a.status == 200 && strings.Contains(string(a.body), "no sandbox answers")
+	})
 	nats.Shutdown()
 	nats.WaitForShutdown()
 	a := w.do(t, "GET", "/readyz", "")

@@ -17,10 +17,33 @@ func (d *callDesk) runBody(_ context.Context, c *controlCall) (*contracts.Outcom
 	if err != nil {
 		return d.refused(c, err)
 	}
+	if len(code) > contracts.LongestBody {
+		o, err := tooLarge(c, len(code))
+		if err == nil {
+			d.repeats.note(c, o)
+		}
+		return o, nil, err
+	}
 	r := bodies.Request{Code: code, Timeout: time.Duration(c.run.Plan.CodeTimeoutMs) * time.Millisecond, Repaired: c.repaired}
 	return nil, func(ctx context.Context, q call) (*client.CallAnswer, error) {
 		return d.startBody(ctx, c.tenant, c.run.ID, r, q)
 	}, nil
+}
+
+// tooLarge is the outcome of a body whose text is too large to be taken.
+func tooLarge(c *controlCall, size int) (*contracts.Outcome, error) {
+	rec := &contracts.Body{Repaired: c.repaired, Ended: &contracts.BodyEnd{Result: &contracts.BodyResult{
+		Logs: []contracts.BodyLog{}, Calls: []contracts.BodyCall{},
+		Error: &contracts.BodyError{
+			Name: "RangeError", Code: contracts.BodyTooLarge,
+			Message: fmt.Sprintf("the body has %d bytes, at most %d are allowed: pass large data through tools, not through code", size, contracts.LongestBody),
+		},
+	}}}
+	o, err := bodyOutcome(rec)
+	if err != nil {
+		return nil, err
+	}
+	return c.outcome(*o), nil
 }
 
 // startBody has a sandbox run a body and waits for the end of it. The body has the id of the call that brought it.

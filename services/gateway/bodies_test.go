@@ -125,7 +125,6 @@ func TestBodyArguments(t *testing.T) {
 		{"tool_search_code", `{"code":"a","js":"b"}`, "js: unknown; tool_search_code takes code", -1},
 		{"tool_search_code", `{"js":"a","timeout":1}`, "timeout: unknown", -1},
 		{"tool_search_code", `["return 1"]`, "want an object", -1},
-		{"tool_search_code", jsonOf(map[string]string{"code": large + " "}), "code: has 65537 bytes; want at most 65536", -1},
 	} {
 		body := fmt.Sprintf(`{"name":%q`, tt.name)
 		if tt.args != "" {
@@ -282,6 +281,17 @@ func TestDeniedBody(t *testing.T) {
 	}
 }
 
+func TestBodyOfTooMuchText(t *testing.T) {
+	w := open(t, gateway.Config{})
+	run := w.openRun(t, client.RunOptions{}).ID
+	_, a := w.callIn(t, run, `{"name":"tool_search_code","arguments":`+jsonOf(map[string]string{"code": strings.Repeat(" ", contracts.LongestBody) + "1"})+`}`)
+	var res contracts.BodyResult
+	if a.Result == nil || json.Unmarshal(a.Result.StructuredContent, &res) != nil || a.Status != contracts.StatusError ||
+		a.Error.Code != contracts.CodeBodyFailed || res.Error == nil || res.Error.Code != contracts.BodyTooLarge || a.CallID == "" || a.SideEffects != contracts.SideEffectsNone {
+		t.Errorf("answer %+v, result %+v; want it to say %s", a, res, contracts.BodyTooLarge)
+	}
+}
+
 func TestMCPBody(t *testing.T) {
 	w := open(t, gateway.Config{})
 	s := w.connect(t, "/mcp", nil)
@@ -290,7 +300,8 @@ func TestMCPBody(t *testing.T) {
 		t.Helper()
 		return mcpCall(t, s, "tool_search_code", jsonOf(map[string]string{"code": code}))
 	}
-	for code, ok := range map[string]bool{"image": true, "throw": false} {
+	for _, code := range []string{"image", "throw"} { // a success forgets failures
+		ok := code == "image"
 		r := body(code)
 		structured := jsonOf(r.StructuredContent)
 		var got, want any

@@ -101,11 +101,8 @@ func codeArgs(c *controlCall) (string, error) {
 		code = inner
 		c.repair("code stood in a Markdown fence")
 	}
-	switch {
-	case strings.TrimSpace(code) == "":
+	if strings.TrimSpace(code) == "" {
 		return "", wrong("code", "empty; want %s", want)
-	case len(code) > contracts.LongestBody:
-		return "", wrong("code", "has %d bytes; want at most %d. Pass large data through tools, not through code", len(code), contracts.LongestBody)
 	}
 	return code, nil
 }

@@ -7,6 +7,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,6 +122,14 @@ func (s *Service) Name() string { return "gateway" }
 // Addr returns the address that the service listens on.
 func (s *Service) Addr() net.Addr { return s.listener.Addr() }
 
+// Ready returns nil once the sources and policies of all tenants are known, until the service is told to stop.
+func (s *Service) Ready(ctx context.Context) error {
+	if s.stopping.Err() != nil {
+		return contracts.Errorf(contracts.CodeUnavailable, "the service is stopping")
+	}
+	return s.live.Loaded(ctx)
+}
+
 // Run answers requests until ctx is done. Then it takes no new ones, ends event streams and waits, and gives
 // all others 10 s to end. The runs of MCP sessions are closed. Call it once.
 func (s *Service) Run(ctx context.Context) error {
@@ -157,20 +166,27 @@ func alive(w http.ResponseWriter, _ *http.Request) {
 	w.Write([]byte(`{"status":"ok"}` + "\n"))
 }
 
-// ready tells whether requests can be answered now.
+// sandboxPatience bounds how long a probe waits for a sandbox to say how it is.
+const sandboxPatience = 300 * time.Millisecond
+
+// ready tells whether requests can be answered now, and what stands around bodies. A deployment without a sandbox is ready all the same.
 func (s *Service) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
-	err := s.live.Loaded(ctx)
-	if err == nil {
-		err = s.bus.Healthy(ctx)
-	}
-	if err == nil && s.stopping.Err() != nil {
-		err = contracts.Errorf(contracts.CodeUnavailable, "the service is stopping")
-	}
-	if err != nil {
+	if err := cmp.Or(s.Ready(ctx), s.bus.Healthy(ctx)); err != nil {
 		writeProblem(w, problemOf(err))
 		return
 	}
-	alive(w, r)
+	asking, stop := context.WithTimeout(ctx, sandboxPatience)
+	defer stop()
+	box, err := bus.Ask[contracts.SandboxAnswer](asking, s.bus, contracts.LocalTenant, contracts.VerbSandbox, contracts.SandboxRequest{})
+	if err != nil {
+		box = contracts.SandboxAnswer{Reason: "no sandbox answers"}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	body, _ := compact(struct {
+		Status  string                  `json:"status"`
+		Sandbox contracts.SandboxAnswer `json:"sandbox"`
+	}{"ok", box})
+	w.Write(append(body, '\n'))
 }

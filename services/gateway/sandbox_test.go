@@ -18,7 +18,10 @@ import (
 func (s *standIns) sandbox(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
-	return s.bus.Serve(ctx, "sandbox", bus.Answers(contracts.VerbBody,
+	return s.bus.Serve(ctx, "sandbox", bus.Answers(contracts.VerbSandbox,
+		func(context.Context, contracts.TenantID, contracts.SandboxRequest) (contracts.SandboxAnswer, error) {
+			return contracts.SandboxAnswer{Ready: true, Layers: []string{"seccomp"}}, nil
+		}), bus.Answers(contracts.VerbBody,
 		func(hctx context.Context, t contracts.TenantID, q contracts.BodyRequest) (contracts.BodyAnswer, error) {
 			key := contracts.BodyKey(t, q.Run, q.Body)
 			rec, err := s.bodies.Get(hctx, key)

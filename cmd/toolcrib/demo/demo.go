@@ -33,7 +33,7 @@ type Stage struct {
 // Play runs the script. An error says what did not happen as it should.
 func Play(ctx context.Context, s Stage) error {
 	p := &play{Stage: s, ctx: ctx}
-	for _, act := range []func() error{p.open, p.tasks, p.hidden, p.mistake, p.blocked, p.report, p.otherSurfaces} {
+	for _, act := range []func() error{p.open, p.tasks, p.hidden, p.mistake, p.blocked, p.report, p.code, p.otherSurfaces} {
 		if err := act(); err != nil {
 			return err
 		}

@@ -12,19 +12,19 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/core/config"
+	"github.com/toolcrib/toolcrib/internal/core/hosted"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/internal/kit/run"
 	"github.com/toolcrib/toolcrib/internal/kit/trace"
-	"github.com/toolcrib/toolcrib/pkg/contracts"
 	"github.com/toolcrib/toolcrib/services/executor"
 	"github.com/toolcrib/toolcrib/services/gateway"
 	"github.com/toolcrib/toolcrib/services/indexer"
 	"github.com/toolcrib/toolcrib/services/planner"
+	"github.com/toolcrib/toolcrib/services/sandbox"
 	"github.com/toolcrib/toolcrib/services/telemetry"
 )
 
@@ -35,6 +35,8 @@ type Config struct {
 	Version string
 	// Environ is the environment that references of the configuration are looked up in, as [os.Environ] gives it.
 	Environ []string
+	// Cache keeps what can be made again, such as the compiled engine of code mode; "" means in Data.
+	Cache string
 	// Environment is the wished mode of this process, see [planner.Config].
 	Environment config.ToolSearch
 }
@@ -49,14 +51,12 @@ type Node struct {
 	bus      *bus.Bus
 	services []run.Service
 	flush    func(context.Context) error
+	unused   func() error // ends what has begun to work before Run
 }
-
-// stopWithin is how long services may take to stop before the process gives up on them.
-const stopWithin = 20 * time.Second
 
 // Open starts the bus, opens every service and listens; requests are answered from Run on. Close it.
 func Open(ctx context.Context, cfg Config, log *slog.Logger) (_ *Node, err error) {
-	if err := supported(cfg.File); err != nil {
+	if err := hosted.Supported(cfg.File); err != nil {
 		return nil, err
 	}
 	n := &Node{}
@@ -68,10 +68,11 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (_ *Node, err error
 	if n.flush, err = trace.Setup(ctx, cfg.File.OTel.Endpoint, "toolcrib"); err != nil {
 		return nil, err
 	}
-	nats, err := natsConfig(cfg)
+	nats, err := hosted.NATS(cfg.File, cfg.Environ)
 	if err != nil {
 		return nil, err
 	}
+	nats.Dir = filepath.Join(cfg.Data, "nats")
 	if n.bus, err = bus.Open(ctx, nats, log); err != nil {
 		return nil, err
 	}
@@ -108,12 +109,19 @@ func (n *Node) open(ctx context.Context, cfg Config, front gateway.Config, log *
 	if err != nil {
 		return err
 	}
+	box := sandbox.FromConfig(cfg.File)
+	box.CacheDir = filepath.Join(cmp.Or(cfg.Cache, filepath.Join(cfg.Data, "cache")), "engine")
+	s, err := sandbox.New(ctx, n.bus, box, log.With("service", "sandbox"))
+	if err != nil {
+		return err
+	}
+	n.unused = s.Close
 	g, err := gateway.New(ctx, n.bus, front, log.With("service", "gateway"))
 	if err != nil {
 		return err
 	}
 	n.URL = "http://" + g.Addr().String()
-	n.services = []run.Service{p, i, e, t, g}
+	n.services = []run.Service{p, i, e, t, s, g}
 	if err := os.WriteFile(addressFile(cfg.Data), []byte(n.URL+"\n"), 0o600); err != nil {
 		return fmt.Errorf("write the address: %w", err)
 	}
@@ -132,64 +140,23 @@ func Address(data string) string {
 }
 
 // Run works until ctx is done, and stops cleanly.
-func (n *Node) Run(ctx context.Context) error { return run.All(ctx, stopWithin, n.services...) }
+func (n *Node) Run(ctx context.Context) error { return run.All(ctx, hosted.StopWithin, n.services...) }
 
 // Close ends what Open began. Call it after Run.
 func (n *Node) Close() error {
 	var err error
+	if n.unused != nil {
+		err = n.unused()
+	}
 	if n.flush != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		err = n.flush(ctx)
+		err = errors.Join(err, n.flush(ctx))
 	}
 	if n.bus != nil {
 		n.bus.Close()
 	}
 	return err
-}
-
-// supported refuses settings that the file may have and that no service of this build honours, rather than passing over them.
-func supported(c *config.Config) error {
-	refuse := func(path, value string) error {
-		return contracts.Errorf(contracts.CodeInvalid, "%s: %s is not supported by this build; leave it out", path, value)
-	}
-	if c.Index.Backend == "typesense" {
-		return refuse("index.backend", "typesense")
-	}
-	for _, id := range c.TenantIDs() {
-		for _, s := range c.Sources(id) {
-			if s.Expose == "bare" {
-				return refuse("expose of source "+s.Name, "bare")
-			}
-		}
-		if t := c.Tenants[id]; t.Limits.MaxRuns > 0 || c.Limits.MaxRuns > 0 {
-			return refuse("limits.maxRuns", "a limit")
-		}
-	}
-	return nil
-}
-
-func natsConfig(cfg Config) (bus.Config, error) {
-	nats := cfg.File.NATS
-	refs := config.Resolver{ReadFile: os.ReadFile, Lookup: func(name string) (string, bool) {
-		i := slices.IndexFunc(cfg.Environ, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
-		if i < 0 {
-			return "", false
-		}
-		return cfg.Environ[i][len(name)+1:], true
-	}}
-	url, err := nats.URL.Resolve(refs)
-	if err != nil {
-		return bus.Config{}, fmt.Errorf("nats.url: %w", err)
-	}
-	creds, err := nats.Creds.Resolve(refs)
-	if err != nil {
-		return bus.Config{}, fmt.Errorf("nats.creds: %w", err)
-	}
-	return bus.Config{
-		URL: url, Creds: creds, Replicas: nats.Replicas, Strict: nats.Durability == "strict",
-		Dir: filepath.Join(cfg.Data, "nats"),
-	}, nil
 }
 
 // adminToken returns the token of DATA/admin.token, which it makes where it is missing.
