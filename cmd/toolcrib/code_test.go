@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/toolcrib/toolcrib/pkg/client"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
@@ -266,5 +268,55 @@ func TestNoFileIsLeftBehind(t *testing.T) {
 		if !known && strings.Contains(f.Name(), "toolcrib") {
 			t.Errorf("%s is left in the temporary folder", f.Name())
 		}
+	}
+}
+
+// An MCP session is in the surface code unless it wishes otherwise; the three npm servers are called from one body.
+func TestBodyOverMCP(t *testing.T) {
+	folder := realDir(t)
+	write(t, filepath.Join(folder, "a.txt"), "written by the test")
+	s := up(t, t.TempDir(), publicServers(t, folder))
+	openRun(t, s.client(), client.RunOptions{}) // so that every source is ready
+	ss, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: s.url + "/mcp"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ss.Close()
+	list, err := ss.ListTools(t.Context(), nil)
+	if err != nil || len(list.Tools) != 1 || list.Tools[0].Name != "tool_search_code" {
+		t.Fatalf("tools/list = %+v, %v; want tool_search_code alone", list, err)
+	}
+	exec := func(code string) (*mcp.CallToolResult, contracts.BodyResult) {
+		t.Helper()
+		r, err := ss.CallTool(t.Context(), &mcp.CallToolParams{Name: "tool_search_code", Arguments: map[string]string{"code": code}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var res contracts.BodyResult
+		raw, err := json.Marshal(r.StructuredContent)
+		if err == nil {
+			err = json.Unmarshal(raw, &res)
+		}
+		if err != nil {
+			t.Fatalf("structured content %s: %v", raw, err)
+		}
+		return r, res
+	}
+	r, res := exec(fmt.Sprintf(`
+		const { results } = await tools.search(["add two numbers", "read the text of a file", "create entities in the knowledge graph"]);
+		const pick = (hits, name) => hits.find(h => h.id.endsWith(name)).id;
+		const all = await Promise.all([
+			tools.call(pick(results[0], "get-sum"), { a: 40, b: 2 }),
+			tools.call(pick(results[1], "read_text_file"), { path: %q }),
+			tools.call(pick(results[2], "create_entities"), { entities: [{ name: "Ada", entityType: "person", observations: ["likes tea"] }] }),
+		]);
+		return all.map(o => o.result.content[0].text).join("|");`, filepath.Join(folder, "a.txt")))
+	for _, part := range []string{"42", "written by the test", "likes tea"} {
+		if r.IsError || !strings.Contains(string(res.Value), part) {
+			t.Errorf("isError %v, value %s, error %+v; want %q in it", r.IsError, res.Value, res.Error, part)
+		}
+	}
+	if r, res = exec("console.log('a');\nnull.x"); !r.IsError || res.Error == nil || res.Error.Line != 2 || len(res.Logs) != 1 {
+		t.Errorf("a failing body: isError %v, error %+v, logs %v; want line 2 and the log", r.IsError, res.Error, res.Logs)
 	}
 }

@@ -95,3 +95,6 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		}
 	}
 }
+
+// untilPast waits until a duration is over, where its passing is what is tested.
+func untilPast(d time.Duration) { <-time.After(d) }

@@ -27,10 +27,10 @@ var update = flag.Bool("update", false, "write what the engine gives into testda
 //	-- logs      a line for each: level and text; what spans lines goes on with two spaces
 //	-- node      "needs" and an expression that is false where Node is too old, or "differs" and a heading of differences.md
 type langCase struct {
-	File, Name, Code     string
-	Value, Error, Logs   string
-	Needs, Differs       string
-	withoutNode, noValue bool
+	File, Name, Code   string
+	Value, Error, Logs string
+	Needs, Differs     string
+	withoutNode        bool
 }
 
 func langCases(t *testing.T) []*langCase {

@@ -133,7 +133,7 @@ func TestPause(t *testing.T) {
 	const limit = 100 * time.Millisecond
 	ending := settleAfter(t, e, limit, "await tools.describe('x'); return 1", func(d *testDoor) {
 		d.pauses <- true
-		time.Sleep(3 * limit)
+		untilPast(3 * limit)
 		d.answers <- Answer{ID: 1}
 	})
 	if string(ending.Value) != "1" {
@@ -150,7 +150,7 @@ func TestPause(t *testing.T) {
 	start = time.Now()
 	ending = settleAfter(t, e, limit, "await tools.describe('x')", func(d *testDoor) {
 		d.pauses <- true
-		time.Sleep(3 * limit)
+		untilPast(3 * limit)
 		d.pauses <- false
 	})
 	if took := time.Since(start); whereOf(ending.Failure).Code != CodeTimeout || took < 3*limit || took > 4*limit+slack {

@@ -249,7 +249,7 @@ func TestCPU(t *testing.T) {
 	done := make(chan Ending)
 	go func() { done <- e.Run(context.Background(), Body{Code: `await tools.describe("x")`}, d) }()
 	eventually(t, "the ask", func() bool { return len(d.asked()) == 1 })
-	time.Sleep(50 * time.Millisecond)
+	untilPast(50 * time.Millisecond)
 	d.answers <- Answer{ID: 1}
 	if ending := <-done; ending.CPU > 25*time.Millisecond || ending.CPU <= 0 {
 		t.Errorf("a body that waits for 50 ms used %s of CPU", ending.CPU)
