@@ -66,7 +66,7 @@ func (a *app) writeBench(r *trials.Report) error {
 	rows := [][]string{{"BODY", "MEDIAN", "P99", "CPU", "PER SECOND", "NODE MEDIAN", "NODE CPU", "WALL", "CPU"}}
 	for _, row := range r.Rows {
 		m := row.Sandbox
-		line := []string{row.Name, short(m.Median), short(m.P99), short(m.CPU), fmt.Sprintf("%.0f", m.PerSecond), "", "", "", ""}
+		line := []string{row.Name, short(m.Median), short(m.P99), cpu(m.CPU), fmt.Sprintf("%.0f", m.PerSecond), "", "", "", ""}
 		if n := row.Node; n != nil {
 			copy(line[5:], []string{short(n.Median), short(n.CPU), fmt.Sprintf("%.1f x", row.Wall), fmt.Sprintf("%.1f x", row.CPU)})
 		}
@@ -125,6 +125,14 @@ func orNone(s string) string {
 		return "none"
 	}
 	return s
+}
+
+// cpu gives a CPU time, nothing where it was not measured.
+func cpu(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return short(d)
 }
 
 // short gives a time with three digits or so.

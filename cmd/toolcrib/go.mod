@@ -13,8 +13,8 @@ require (
 	github.com/toolcrib/toolcrib/services/executor v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/services/gateway v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/services/indexer v0.0.0-00010101000000-000000000000
-	github.com/toolcrib/toolcrib/services/sandbox v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/services/planner v0.0.0-00010101000000-000000000000
+	github.com/toolcrib/toolcrib/services/sandbox v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/services/telemetry v0.0.0-00010101000000-000000000000
 	go.opentelemetry.io/proto/otlp v1.11.0
 	google.golang.org/protobuf v1.36.12
@@ -49,6 +49,7 @@ require (
 	github.com/segmentio/asm v1.1.3 // indirect
 	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
+	github.com/tetratelabs/wazero v1.12.0 // indirect
 	github.com/tiktoken-go/tokenizer v0.10.0 // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
@@ -80,7 +81,7 @@ replace (
 	github.com/toolcrib/toolcrib/services/executor => ../../services/executor
 	github.com/toolcrib/toolcrib/services/gateway => ../../services/gateway
 	github.com/toolcrib/toolcrib/services/indexer => ../../services/indexer
-	github.com/toolcrib/toolcrib/services/sandbox => ../../services/sandbox
 	github.com/toolcrib/toolcrib/services/planner => ../../services/planner
+	github.com/toolcrib/toolcrib/services/sandbox => ../../services/sandbox
 	github.com/toolcrib/toolcrib/services/telemetry => ../../services/telemetry
 )

@@ -154,3 +154,15 @@ func TestHostileTogether(t *testing.T) {
 		}
 	}
 }
+
+// Functions of the engine that call each other use its stack faster than the limit of the JavaScript stack tells.
+func TestStackOfTheEngineItself(t *testing.T) {
+	e := openEngine(t, Config{})
+	ending, _ := runCode(t, e, `let it = [1, 2, 3].values(); for (let i = 0; i < 1e5; i++) it = it.map(x => x); return [...it]`)
+	if whereOf(ending.Failure).Code != CodeStack {
+		t.Errorf("ended with %+v, want %s", ending.Failure, CodeStack)
+	}
+	if ending, _ = runCode(t, e, `return 1`); string(ending.Value) != "1" {
+		t.Errorf("the next body ended with %+v", ending.Failure)
+	}
+}

@@ -251,6 +251,8 @@ func (r *run) check() {
 		r.end(nil, stopFailure(r.clock.why(), r.body.Timeout))
 	case errors.Is(err, guest.ErrMemory), r.iso.refused, r.iso.Full():
 		r.end(nil, failure(CodeMemory, "the body ran out of memory"))
+	case errors.Is(err, guest.ErrStack):
+		r.end(nil, failure(CodeStack, "the body is nested too deep: it ran out of stack"))
 	default:
 		what, _, _ := strings.Cut(err.Error(), "\n") // the rest is of no use to whom this is told
 		r.end(nil, failure(CodeUnavailable, "the sandbox failed: %s", what))
@@ -264,8 +266,13 @@ func (r *run) finish() {
 	}
 	r.clock.hurry(maxFinish) // the value or failure is there: nothing that comes now is worth waiting for
 	r.tellRejections()
-	r.engine.bodies.put(r.iso)
+	iso := r.iso
 	r.iso = nil
+	if r.engine.bodies.learn {
+		r.engine.bodies.put(iso)
+		return
+	}
+	r.engine.running.Go(func() { r.engine.bodies.put(iso) }) // nobody has to wait for that
 }
 
 // Visit implements guest.Host.

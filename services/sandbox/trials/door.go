@@ -22,8 +22,8 @@ type Door struct {
 	timers map[int]*time.Timer
 }
 
-// room is for more answers than a body can have open asks.
-const room = 4096
+// room is for the answers that a body has not taken yet; more of them wait elsewhere, and come in any order.
+const room = 64
 
 // NewDoor makes a door. A silent one answers timers only.
 func NewDoor(silent bool) *Door {
@@ -62,7 +62,13 @@ func (d *Door) Ask(a engine.Ask) {
 func (d *Door) give(a engine.Answer) {
 	select {
 	case d.answers <- a:
-	case <-d.done:
+	default:
+		go func() {
+			select {
+			case d.answers <- a:
+			case <-d.done:
+			}
+		}()
 	}
 }
 

@@ -2,6 +2,7 @@ package trials
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +29,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	temp := filepath.Join(dir, "tmp") // for this process alone, so that all that is left there is its own
+	if err := errors.Join(os.Mkdir(temp, 0o700), os.Setenv("TMPDIR", temp)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	binary = filepath.Join(dir, "sandbox-worker")
 	cmd := exec.Command("go", "build", "-o", binary, "github.com/toolcrib/toolcrib/services/sandbox/cmd/sandbox-worker")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -92,9 +99,15 @@ func leftovers(t testing.TB) leftover {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob(filepath.Join(os.TempDir(), "toolcrib-compiled-*"))
+	entries, err := os.ReadDir(os.TempDir())
 	if err != nil {
 		t.Fatal(err)
+	}
+	var files []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), "Test") { // the tests' own
+			files = append(files, e.Name())
+		}
 	}
 	return leftover{goroutines: runtime.NumGoroutine(), descriptors: descriptors, processes: len(pids), files: files}
 }

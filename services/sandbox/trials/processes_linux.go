@@ -14,8 +14,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPU gives the CPU time that this process and all its descendants have used so far, those that have ended and were waited for included.
-func CPU() (time.Duration, error) {
+// A Meter measures the CPU time of this process and all its descendants, those that ended and were waited for included.
+type Meter struct{ start time.Duration }
+
+// NewMeter begins to measure.
+func NewMeter() (*Meter, error) {
+	others, err := cpuOfOthers() // first: finding them is no part of what is measured
+	if err != nil {
+		return nil, err
+	}
+	own, err := cpuOfOwn()
+	return &Meter{start: others + own}, err
+}
+
+// Used gives the CPU time since the beginning.
+func (m *Meter) Used() (time.Duration, error) {
+	own, err := cpuOfOwn()
+	if err != nil {
+		return 0, err
+	}
+	others, err := cpuOfOthers()
+	return own + others - m.start, err
+}
+
+// cpuOfOwn gives the CPU time of this process and of those that it waited for.
+func cpuOfOwn() (time.Duration, error) {
 	var total time.Duration
 	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
 		var u unix.Rusage
@@ -24,6 +47,11 @@ func CPU() (time.Duration, error) {
 		}
 		total += time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
+	return total, nil
+}
+
+// cpuOfOthers gives the CPU time of the descendants.
+func cpuOfOthers() (total time.Duration, err error) {
 	pids, err := Descendants()
 	if err != nil {
 		return 0, err

@@ -9,8 +9,14 @@ import (
 
 var errNoLinux = errors.New("what processes use is measured on Linux only")
 
-// CPU says that it needs Linux.
-func CPU() (time.Duration, error) { return 0, errNoLinux }
+// A Meter measures nothing.
+type Meter struct{}
+
+// NewMeter says that it needs Linux.
+func NewMeter() (*Meter, error) { return nil, errNoLinux }
+
+// Used says that it needs Linux.
+func (*Meter) Used() (time.Duration, error) { return 0, errNoLinux }
 
 // Memory says that it needs Linux.
 func Memory() (int64, error) { return 0, errNoLinux }

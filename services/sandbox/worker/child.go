@@ -85,7 +85,11 @@ func (c *child) serve(ended func()) (state string, cause error) {
 	c.proc.kill()
 	_ = c.conn.Close()
 	c.out.close()
-	return c.proc.wait(), cause
+	state = c.proc.wait()
+	if cause == nil {
+		state = fmt.Sprintf("%s, after %v", state, err)
+	}
+	return state, cause
 }
 
 // handle passes one frame on to its body, whose goroutine looks into it: large words for one do not keep the others waiting.

@@ -34,7 +34,7 @@ const (
 
 // environment of a worker. The runtime reads the first when it starts, and would look into files that are out of reach later;
 // the second keeps the C library, where there is one, from counting processors in files.
-var environment = []string{"GOMAXPROCS=2", "MALLOC_ARENA_MAX=1"}
+var environment = []string{"GOMAXPROCS=1", "MALLOC_ARENA_MAX=1"}
 
 // nobody is the user and group without rights.
 const nobody = 65534

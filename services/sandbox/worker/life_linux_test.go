@@ -95,7 +95,7 @@ func checkOverdue(t *testing.T, p *Pool, pid int) {
 	start := time.Now()
 	// The text is longer than what fits into the socket.
 	end := p.Run(t.Context(), "acme", engine.Body{Code: strings.Repeat(" ", 1<<20), Limits: engine.Limits{Code: 2 << 20, Timeout: 100 * time.Millisecond}}, newDoor(nil))
-	if took := time.Since(start); told(end) != "timeout" || took > time.Second {
+	if took := time.Since(start); told(end) != "timeout" || took > 3*time.Second {
 		t.Errorf("Run() = %s after %v", told(end), took)
 	}
 	eventually(t, "the worker is gone", func() bool { return !alive(pid) && p.Stats().Killed == 1 })
@@ -120,13 +120,9 @@ func supervise() int {
 	for _, code := range []string{"stuck", "hang", "ask:x await:1"} {
 		d := newDoor(nil)
 		go p.Run(context.Background(), code, engine.Body{Code: "log:up " + code}, d)
-		for len(d.logged()) == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		untilTrue(func() bool { return len(d.logged()) > 0 })
 	}
-	for len(pids(p)) < 4 {
-		time.Sleep(time.Millisecond)
-	}
+	untilTrue(func() bool { return len(pids(p)) >= 4 })
 	_ = os.RemoveAll(dir)
 	fmt.Println(pids(p))
 	select {}
@@ -209,7 +205,10 @@ func TestNothingIsLeft(t *testing.T) {
 		var wg sync.WaitGroup
 		for i, code := range []string{"value:1", "log:x die", "stuck", "hang", "attack:socket", "ask:x await:1", "value:2", "stuck", "args:900000 hang", "ask:a hang"} {
 			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*20*time.Millisecond)
+				ctx, cancel := t.Context(), context.CancelFunc(func() {})
+				if i%2 == 1 {
+					ctx, cancel = context.WithTimeout(ctx, time.Duration(i+1)*20*time.Millisecond)
+				}
 				defer cancel()
 				p.Run(ctx, fmt.Sprint("t", i%5), engine.Body{Code: code, Limits: engine.Limits{Timeout: 100 * time.Millisecond}}, newDoor(nil))
 			})

@@ -19,7 +19,7 @@ import (
 const (
 	hostMemory  = 1 << 30 // bytes beyond the isolates' budget, for the program itself
 	hostThreads = 64      // threads beyond one for each body
-	niceness    = 10
+	niceness    = 5       // more of it starves workers where other programs keep the processors busy
 	oomScore    = "900"
 )
 

@@ -110,7 +110,7 @@ func (o *outbox) write(b []byte) error {
 		}
 		b = b[n:]
 	}
-	return nil
+	return o.conn.SetWriteDeadline(time.Time{}) // tryWrite obeys it too
 }
 
 // close ends the outbox; what is queued is dropped. The connection must be closed already.

@@ -123,14 +123,14 @@ func TestRunManyAnswers(t *testing.T) {
 }
 
 func TestRunLimits(t *testing.T) {
-	p := insidePool(t, Config{Grace: 300 * time.Millisecond}, &inside{})
+	p := insidePool(t, Config{Grace: 2 * time.Second}, &inside{})
 	limits := engine.Limits{Timeout: 100 * time.Millisecond}
 	t.Run("a stuck body costs the time of its limit, and its worker", func(t *testing.T) {
 		d := newDoor(echo)
 		start := time.Now()
 		end := p.Run(t.Context(), "stuck", engine.Body{Code: "log:a stuck", Limits: limits}, d)
 		d.close()
-		if took := time.Since(start); told(end) != "timeout" || took < limits.Timeout || took > limits.Timeout+patience+200*time.Millisecond {
+		if took := time.Since(start); told(end) != "timeout" || took < limits.Timeout || took > limits.Timeout+time.Second {
 			t.Errorf("Run(stuck) = %s after %v", told(end), took)
 		}
 		if end.CPU < limits.Timeout {
@@ -154,7 +154,7 @@ func TestRunLimits(t *testing.T) {
 			start := time.Now()
 			cancel()
 			end := <-ended
-			if took := time.Since(start); told(end) != "cancelled" || took > patience+200*time.Millisecond {
+			if took := time.Since(start); told(end) != "cancelled" || took > time.Second {
 				t.Errorf("Run(%s) = %s, %v after it was cancelled", code, told(end), took)
 			}
 		}
@@ -484,7 +484,7 @@ func TestConfig(t *testing.T) {
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("withDefaults(%+v) = %v, want %q in it", tt.cfg, err, tt.want)
 		}
-		if err == nil && (got.Workers < 4 || got.PerTenant < 1 || got.Spare != 1 || got.MaxBodies != 100 || got.Recycle != 10_000 || got.RecycleAge != 15*time.Minute || got.Grace != time.Second || len(got.Require) < 2) {
+		if err == nil && (got.Workers < 4 || got.PerTenant < 1 || got.Spare != 1 || got.MaxBodies != 100 || got.Recycle != 10_000 || got.RecycleAge != 15*time.Minute || got.Grace != 3*time.Second || len(got.Require) < 2) {
 			t.Errorf("withDefaults(%+v) = %+v", tt.cfg, got)
 		}
 	}

@@ -92,7 +92,7 @@ func busy(n int) {
 			runtime.LockOSThread() // the thread ends with the goroutine
 			for i := range 20 {
 				_ = make([]byte, 1<<(i%18))
-				time.Sleep(time.Microsecond)
+				<-time.After(time.Microsecond)
 			}
 		})
 	}
@@ -166,7 +166,7 @@ type testDoor struct {
 }
 
 func newDoor(answer func(engine.Ask) *engine.Answer) *testDoor {
-	return &testDoor{answer: answer, answers: make(chan engine.Answer, 2000), pauses: make(chan bool, 10)}
+	return &testDoor{answer: answer, answers: make(chan engine.Answer, 64), pauses: make(chan bool, 10)}
 }
 
 // echo answers with what was asked.
@@ -338,4 +338,11 @@ func insidePool(t testing.TB, cfg Config, l *inside) *Pool {
 		}
 	})
 	return p
+}
+
+// untilTrue waits for a state, in processes that have no test to fail.
+func untilTrue(ok func() bool) {
+	for !ok() {
+		time.Sleep(time.Millisecond)
+	}
 }

@@ -78,7 +78,8 @@ type Config struct {
 	RecycleAge time.Duration
 	// Require names the layers without which a worker must not run bodies. nil means seccomp, rlimits and no_new_privs.
 	Require []string
-	// Grace is how long after its limit a body may stay unanswered before its worker is killed. 0 means 1 second.
+	// Grace is how long after its limit a body may stay unanswered before its worker is killed; its caller has been
+	// answered by then. 0 means 3 seconds: a worker that gets little time of its machine is no broken one.
 	Grace time.Duration
 	// Idle is how long a worker without bodies is kept for its tenant when there is no spare worker and no room for one.
 	// A tenant that waits for a worker does not wait for that. 0 means 5 seconds.
@@ -113,7 +114,7 @@ func (c Config) withDefaults() (Config, error) {
 		zero  time.Duration
 	}{
 		{"RecycleAge", c.RecycleAge, &c.RecycleAge, 15 * time.Minute},
-		{"Grace", c.Grace, &c.Grace, time.Second},
+		{"Grace", c.Grace, &c.Grace, 3 * time.Second},
 		{"Idle", c.Idle, &c.Idle, 5 * time.Second},
 	} {
 		switch {

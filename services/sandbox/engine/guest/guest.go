@@ -16,6 +16,7 @@ var (
 	ErrStopped = errors.New("the host stopped the guest")
 	ErrTrapped = errors.New("the guest trapped")
 	ErrMemory  = errors.New("the guest has no memory left")
+	ErrStack   = errors.New("the guest has no stack left")
 )
 
 // A Value is a JavaScript value, as the address of a cell in the guest's memory. 0 is none.
@@ -67,6 +68,7 @@ type Guest struct {
 	outer  caller // called by the host
 	inner  caller // called by the host's answers to a call of the guest
 	stack  api.Global
+	top    uint32 // where the stack begins; it grows down to 0
 
 	image      *Image
 	scratch    uint32
@@ -95,6 +97,7 @@ func (r *Runtime) instantiate(memory *mapping) (*Guest, error) {
 	g.mem = g.mod.Memory()
 	g.outer.g, g.inner.g = g, g
 	g.stack = g.mod.ExportedGlobal("__stack_pointer")
+	g.top = uint32(g.stack.Get())
 	return g, nil
 }
 
@@ -134,10 +137,24 @@ func (c *caller) raw(fn int, args ...uint64) uint64 {
 	n := max(1, copy(c.stack[:], args))
 	if err := f.CallWithStack(g.ctx, c.stack[:n]); err != nil {
 		g.inHost = false
-		g.fail(fmt.Errorf("%w: %w", ErrTrapped, err))
+		why := ErrTrapped
+		if g.overflowed() {
+			why = ErrStack
+		}
+		g.fail(fmt.Errorf("%w: %w", why, err))
 		return 0
 	}
 	return c.stack[0]
+}
+
+// lastFrame is less stack than any function needs that can be the last one: QuickJS's own limit stops all others before.
+const lastFrame = 64 << 10
+
+// overflowed reports whether a guest that trapped did so at the end of its stack. Functions of QuickJS that call each other without JavaScript
+// between them get there, past the limit of the JavaScript stack.
+func (g *Guest) overflowed() bool {
+	at := uint32(g.stack.Get())
+	return at < lastFrame || at > g.top
 }
 
 // word reads a number of 32 bits.

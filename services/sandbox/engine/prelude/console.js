@@ -15,9 +15,9 @@ function format(args) {
   let out = '';
   let next = 0;
   if (typeof args[0] === 'string') {
-    next = 1;
-    out = args.length > 1 ? formatted(args) : args[0];
-    next = args.length > 1 ? formatted.used : 1;
+    const f = args.length > 1 ? formatted(args) : { __proto__: null, text: args[0], used: 1 };
+    out = f.text;
+    next = f.used;
   }
   for (; next < args.length; next++) {
     if (next > 0) out += ' ';
@@ -26,7 +26,7 @@ function format(args) {
   return out;
 }
 
-// formatted fills the first text's places and leaves in formatted.used how many arguments that took.
+// formatted fills the first text's places, and tells how many arguments that took.
 function formatted(args) {
   const f = args[0];
   let out = '';
@@ -42,8 +42,7 @@ function formatted(args) {
     else if (next < args.length && indexOf('sdifjoOc', c) >= 0) out += place(c, args[next++]);
     else out += `%${c}`;
   }
-  formatted.used = next;
-  return out + slice(f, from);
+  return { __proto__: null, text: out + slice(f, from), used: next };
 }
 
 function place(c, v) {
