@@ -62,6 +62,10 @@ fuzz: ## run each fuzz target for FUZZTIME
 		(cd $$(dirname $$file) && go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) .) </dev/null; \
 	done
 
+.PHONY: soak
+soak: engine ## run 10,000 bodies in a row and watch the memory
+	cd services/sandbox && go test -count=1 -timeout 30m -v -run '^TestSoak$$' ./trials -soak 10000
+
 .PHONY: npm
 npm: $(npm) ## install the public MCP servers and clients of the demo and the tests
 
