@@ -49,7 +49,7 @@ func TestWriteBench(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"2 cores; Node: none", "[seccomp]", "1.23ms", "45.68ms", "235µs", "1.0 x", "300 MiB", "beside 7 hostile", "pass  fast", "FAIL  slow", "g/a ended"} {
+	for _, want := range []string{"2 cores; Node: none", "[seccomp]", "1.23ms", "45.68ms", "234.57µs", "1.0 x", "300 MiB", "beside 7 hostile", "pass  fast", "FAIL  slow", "g/a ended"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in:\n%s", want, out.String())
 		}

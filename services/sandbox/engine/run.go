@@ -266,13 +266,8 @@ func (r *run) finish() {
 	}
 	r.clock.hurry(maxFinish) // the value or failure is there: nothing that comes now is worth waiting for
 	r.tellRejections()
-	iso := r.iso
+	r.engine.bodies.put(r.iso)
 	r.iso = nil
-	if r.engine.bodies.learn {
-		r.engine.bodies.put(iso)
-		return
-	}
-	r.engine.running.Go(func() { r.engine.bodies.put(iso) }) // nobody has to wait for that
 }
 
 // Visit implements guest.Host.
