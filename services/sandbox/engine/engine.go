@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,9 @@ type Config struct {
 	// Cache is an existing or new directory of compiled code, which is trusted as much as the program itself: nobody else may
 	// write there. "" compiles anew, which takes seconds. It is used by Open only.
 	Cache string
+	// Pagemap is the process's /proc/self/pagemap; it must outlive the Engine. nil: the Engine opens it, and does without where it cannot, which
+	// makes bodies slower.
+	Pagemap *os.File
 	// Idle is how many isolates for bodies are kept for use at most; 16, or none if it is negative.
 	Idle int
 	// Budget is by how many bytes all isolates together may grow beyond their snapshots of some 4 MiB; 512 MiB, or none if it is negative.
@@ -36,7 +40,8 @@ const (
 // An Engine runs bodies, any number at once. It is safe for concurrent use.
 type Engine struct {
 	rt        *guest.Runtime
-	images    *Images // its own, nil when they belong to somebody else
+	images    *Images  // its own, nil when they belong to somebody else
+	pagemap   *os.File // likewise
 	bodies    pool
 	strippers pool
 	strip     time.Duration // that stripping types may take
@@ -91,7 +96,13 @@ func (e *Engine) start(ctx context.Context, cfg Config, m *guest.Manifest, wasm 
 	if idle == 0 {
 		idle = defaultIdle
 	}
-	if e.rt, err = guest.NewRuntime(ctx, wasm, cfg.Cache, mode); err != nil {
+	pagemap := cfg.Pagemap
+	if pagemap == nil {
+		if e.pagemap, err = os.Open("/proc/self/pagemap"); err == nil {
+			pagemap = e.pagemap
+		}
+	}
+	if e.rt, err = guest.NewRuntime(ctx, wasm, cfg.Cache, pagemap, mode); err != nil {
 		return err
 	}
 	if err := e.bodies.open(e, m.Body, images.Body, idle); err != nil {
@@ -127,6 +138,9 @@ func (e *Engine) Close() error {
 	}
 	if e.images != nil {
 		errs = append(errs, e.images.Close())
+	}
+	if e.pagemap != nil {
+		errs = append(errs, e.pagemap.Close())
 	}
 	return errors.Join(errs...)
 }

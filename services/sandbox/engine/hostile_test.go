@@ -90,8 +90,9 @@ func hostile() map[string]struct {
 	}
 }
 
-// slack is how much later than its limit a body may end: little on an idle machine, more when the race detector and other tests share it.
-const slack = 250 * time.Millisecond
+// slack is how much later than its limit a body may end when the race detector and other tests share the machine. How much it is on an idle one
+// is measured by the trials.
+const slack = time.Second
 
 func TestHostile(t *testing.T) {
 	e := openEngine(t, Config{})

@@ -23,7 +23,7 @@ func oddEngine(t *testing.T, prelude string) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rt, err := guest.NewRuntime(t.Context(), full, cacheDir(t), guest.Compiled)
+	rt, err := guest.NewRuntime(t.Context(), full, cacheDir(t), nil, guest.Compiled)
 	if err != nil {
 		t.Fatal(err)
 	}

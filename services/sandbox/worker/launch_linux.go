@@ -21,9 +21,10 @@ import (
 
 // The descriptors of a worker.
 const (
-	fdConn   = 3 // a stream socket
-	fdCache  = 4 // the folder of compiled code
-	fdImages = 5 // the snapshots: body, TypeScript
+	fdConn    = 3 // a stream socket
+	fdCache   = 4 // the folder of compiled code
+	fdImages  = 5 // the snapshots: body, TypeScript
+	fdPagemap = 7 // which pages of its own memory were written to; it opens that itself
 )
 
 // The argument of [Main].

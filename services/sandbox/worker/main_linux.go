@@ -19,12 +19,15 @@ func Main(args []string) int {
 	return mainWith(args, openEngine)
 }
 
+// isolates is how many of them a worker keeps for use: as many bodies as are there at once on a busy day.
+const isolates = 64
+
 // An opener makes the runner of a worker, cache being the folder of compiled code.
 type opener func(cache string, budget int64) (runner, error)
 
 func openEngine(cache string, budget int64) (runner, error) {
 	images := &engine.Images{Body: os.NewFile(fdImages, "body"), TypeScript: os.NewFile(fdImages+1, "typescript")}
-	e, err := engine.Open(context.Background(), engine.Config{Images: images, Cache: cache, Budget: budget})
+	e, err := engine.Open(context.Background(), engine.Config{Images: images, Cache: cache, Budget: budget, Idle: isolates, Pagemap: os.NewFile(fdPagemap, "pagemap")})
 	if err != nil {
 		return nil, err
 	}
@@ -64,11 +67,12 @@ func work(open opener) (code int, err error) {
 	if err != nil {
 		return exitProtocol, err
 	}
+	openPagemap()
 	run, err := open(cachePath(), h.Budget)
 	if err != nil {
 		return exitNoEngine, err
 	}
-	if err := closeOthers(0, 1, 2, fdConn, fdImages, fdImages+1); err != nil {
+	if err := closeOthers(0, 1, 2, fdConn, fdImages, fdImages+1, fdPagemap); err != nil {
 		return exitUnlocked, fmt.Errorf("close what is not the worker's: %w", err)
 	}
 	active, err := lockdown(h)
@@ -85,6 +89,16 @@ func work(open opener) (code int, err error) {
 		return exitProtocol, err
 	}
 	return exitOK, nil
+}
+
+// openPagemap opens the descriptor fdPagemap, before /proc is out of reach. Where there is no such file bodies are slower.
+func openPagemap() {
+	fd, err := unix.Open("/proc/self/pagemap", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil || fd == fdPagemap {
+		return
+	}
+	_ = unix.Dup3(fd, fdPagemap, unix.O_CLOEXEC)
+	_ = unix.Close(fd)
 }
 
 // greeting reads what the worker is to be.

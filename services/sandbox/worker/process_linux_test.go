@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -362,10 +363,13 @@ func descriptors(t *testing.T, pid int) {
 	for _, f := range files {
 		link, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, f.Name()))
 		kind, _, _ := strings.Cut(link, ":")
+		if strings.HasPrefix(kind, "/proc/") {
+			kind = path.Base(kind)
+		}
 		got = append(got, kind)
 	}
 	slices.Sort(got)
-	want := []string{"/dev/null", "/dev/null", "/memfd", "/memfd", "anon_inode", "anon_inode", "pipe", "socket"}
+	want := []string{"/dev/null", "/dev/null", "/memfd", "/memfd", "anon_inode", "anon_inode", "pagemap", "pipe", "socket"}
 	if !slices.Equal(got, want) {
 		t.Errorf("a worker has open %v, want %v", got, want)
 	}

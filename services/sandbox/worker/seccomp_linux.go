@@ -12,7 +12,7 @@ import (
 
 // allowed are the system calls that a locked worker needs, the frequent ones first. None of them opens, sends or starts anything.
 var allowed = []uint32{
-	unix.SYS_FUTEX, unix.SYS_READ, unix.SYS_WRITE, unix.SYS_EPOLL_PWAIT, unix.SYS_NANOSLEEP, unix.SYS_CLOCK_GETTIME,
+	unix.SYS_FUTEX, unix.SYS_READ, unix.SYS_WRITE, unix.SYS_PREAD64, unix.SYS_EPOLL_PWAIT, unix.SYS_NANOSLEEP, unix.SYS_CLOCK_GETTIME,
 	unix.SYS_MADVISE, unix.SYS_MUNMAP, unix.SYS_SCHED_YIELD, unix.SYS_GETPID, unix.SYS_GETTID,
 	unix.SYS_RT_SIGRETURN, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGACTION, unix.SYS_SIGALTSTACK,
 	unix.SYS_CLOCK_NANOSLEEP, unix.SYS_CLOCK_GETRES, unix.SYS_RESTART_SYSCALL, unix.SYS_GETRANDOM, unix.SYS_GETRUSAGE,

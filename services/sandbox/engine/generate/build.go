@@ -73,7 +73,7 @@ func build(ctx context.Context, npm string) (map[string][]byte, error) {
 
 // snapshots boots the module with each of the scripts, for bodies and for types, and adds the snapshots to m and their memories to files.
 func snapshots(ctx context.Context, full []byte, scripts [2]string, m *guest.Manifest, files map[string][]byte) error {
-	rt, err := guest.NewRuntime(ctx, full, "", guest.Compiled)
+	rt, err := guest.NewRuntime(ctx, full, "", nil, guest.Compiled)
 	if err != nil {
 		return err
 	}

@@ -13,11 +13,8 @@ type Image struct {
 	file   *os.File
 	memory []byte // the file's, for reading only
 	page   int    // unit in which memory is copied and given back
-	hot    []span // what [Guest.Learn] learned
+	hot    []bool // the pages that [Guest.Learn] learned
 }
-
-// A span is a part of a memory, in bytes.
-type span struct{ from, to int }
 
 // NewImage makes an image of a snapshot and of the file that [NewFile] made of its memory, which it needs until it is closed.
 func NewImage(s Snapshot, f *os.File) (*Image, error) {
@@ -32,6 +29,7 @@ func NewImage(s Snapshot, f *os.File) (*Image, error) {
 	if img.memory, err = mapFile(f, int(s.Pages)*pageSize); err != nil {
 		return nil, fmt.Errorf("map the snapshot: %w", err)
 	}
+	img.hot = make([]bool, len(img.memory)/img.page)
 	return img, nil
 }
 
@@ -41,7 +39,7 @@ func (img *Image) Close() error { return unmap(img.memory) }
 // Clone makes a guest that is what the image's guest was. reserve is asked before the memory grows by bytes and may refuse;
 // it is told of bytes that are given back as a negative number.
 func (r *Runtime) Clone(img *Image, reserve func(bytes int64) bool) (*Guest, error) {
-	m, err := newMapping(img.file, len(img.memory), reserve)
+	m, err := newMapping(img.file, len(img.memory), r.pagemap, reserve)
 	if err != nil {
 		return nil, fmt.Errorf("map the snapshot: %w", err)
 	}
@@ -93,39 +91,45 @@ func (g *Guest) Reset() bool {
 		return false
 	}
 	g.host, g.rejections = nil, nil
-	// Copying back what nearly every run changes is many times cheaper than a page fault for each page of it.
-	at := 0
-	for _, s := range g.image.hot {
-		if at < s.from && g.lm.forget(at, s.from) != nil {
+	memory, page := g.image.memory, g.image.page
+	touched := g.touched()
+	for i := 0; i < len(touched); {
+		if !touched[i] {
+			i++
+			continue
+		}
+		// Copying back what nearly every run changes is many times cheaper than a page fault for each page of it.
+		if g.image.hot[i] {
+			copy(g.lm.all[i*page:(i+1)*page], memory[i*page:])
+			i++
+			continue
+		}
+		first := i
+		for i < len(touched) && touched[i] && !g.image.hot[i] {
+			i++
+		}
+		if g.lm.forget(first*page, i*page) != nil {
 			return false
 		}
-		copy(g.lm.all[s.from:s.to], g.image.memory[s.from:s.to])
-		at = s.to
 	}
-	return at == len(g.image.memory) || g.lm.forget(at, len(g.image.memory)) == nil
+	return true
 }
 
 // Learn has all guests of the image that are reset from now on expect that a run touches what the run of g has touched so
 // far. It must not be called while another guest of the image is in use.
-func (g *Guest) Learn() {
-	img := g.image
-	near := 32 * img.page // copying so much costs about as much as a page fault: spans that are so near become one
-	touched := g.lm.touched()
-	now := g.Memory()
-	var hot []span
-	for at := 0; at < len(img.memory); at += img.page {
-		end := at + img.page
-		same := touched == nil && bytes.Equal(now[at:end], img.memory[at:end]) || touched != nil && !touched[at/img.page]
-		if same && at != img.tidemark() {
-			continue
-		}
-		if n := len(hot); n > 0 && at-hot[n-1].to <= near {
-			hot[n-1].to = end
-			continue
-		}
-		hot = append(hot, span{at, end})
+func (g *Guest) Learn() { copy(g.image.hot, g.touched()) }
+
+// touched tells of each page of the image whether the guest may have changed it, until it is called again. Where the system does not
+// tell, which is a matter of microseconds, all memory is compared.
+func (g *Guest) touched() []bool {
+	if g.lm.touched() {
+		return g.lm.written
 	}
-	img.hot = hot
+	now, page := g.Memory(), g.image.page
+	for i := range g.lm.written {
+		g.lm.written[i] = !bytes.Equal(now[i*page:(i+1)*page], g.image.memory[i*page:(i+1)*page])
+	}
+	return g.lm.written
 }
 
 func allZero(b []byte) bool {

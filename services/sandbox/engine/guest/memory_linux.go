@@ -17,15 +17,20 @@ type mapping struct {
 	all     []byte
 	size    int // readable and writable from the start on
 	file    int // bytes of the file
+	pagemap *os.File
+	entries []byte // room for what pagemap tells
+	written []bool // what touched found out of each page of the file's part
 	reserve func(int64) bool
 }
 
-func newMapping(f *os.File, size int, reserve func(int64) bool) (*mapping, error) {
+// newMapping maps the first size bytes of f. pagemap is what [NewRuntime] describes.
+func newMapping(f *os.File, size int, pagemap *os.File, reserve func(int64) bool) (*mapping, error) {
 	all, err := unix.Mmap(-1, 0, MaxMemory, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, fmt.Errorf("reserve %d bytes: %w", MaxMemory, err)
 	}
-	m := &mapping{all: all, size: size, file: size, reserve: reserve}
+	pages := size / os.Getpagesize()
+	m := &mapping{all: all, size: size, file: size, pagemap: pagemap, entries: make([]byte, pages*pagemapEntry), written: make([]bool, pages), reserve: reserve}
 	if size > len(all) {
 		m.Free()
 		return nil, fmt.Errorf("it has %d bytes, more than a guest may have", size)
@@ -60,26 +65,29 @@ func (m *mapping) Reallocate(bytes uint64) []byte {
 // forget drops the private pages of a part, so that the file's show again.
 func (m *mapping) forget(from, to int) error { return unix.Madvise(m.all[from:to], unix.MADV_DONTNEED) }
 
-// touched tells of each page of the file's part whether it was written to, nil where the system does not tell.
-func (m *mapping) touched() []bool {
-	f, err := os.Open("/proc/self/pagemap")
-	if err != nil {
-		return nil
+// What an entry of /proc/self/pagemap has: https://docs.kernel.org/admin-guide/mm/pagemap.html.
+const (
+	pagemapEntry   = 8 // bytes
+	pagemapPresent = 1 << 63
+	pagemapSwapped = 1 << 62
+	pagemapOfFile  = 1 << 61
+)
+
+// touched finds out of each page of the file's part whether it was written to since it was mapped or forgotten, and reports whether
+// the system tells it.
+func (m *mapping) touched() bool {
+	if m.pagemap == nil {
+		return false
 	}
-	defer func() { _ = f.Close() }()
-	page := os.Getpagesize()
-	const entry = 8 // bytes
-	b := make([]byte, m.file/page*entry)
-	if _, err := f.ReadAt(b, int64(uintptr(unsafe.Pointer(&m.all[0])))/int64(page)*entry); err != nil {
-		return nil
+	at := int64(uintptr(unsafe.Pointer(&m.all[0]))) / int64(os.Getpagesize()) * pagemapEntry
+	if n, err := m.pagemap.ReadAt(m.entries, at); err != nil || n != len(m.entries) {
+		return false
 	}
-	const present, swapped, ofFile = 1 << 63, 1 << 62, 1 << 61
-	touched := make([]bool, m.file/page)
-	for i := range touched {
-		e := binary.LittleEndian.Uint64(b[i*entry:])
-		touched[i] = e&(present|swapped) != 0 && e&ofFile == 0
+	for i := range m.written {
+		e := binary.LittleEndian.Uint64(m.entries[i*pagemapEntry:])
+		m.written[i] = e&(pagemapPresent|pagemapSwapped) != 0 && e&pagemapOfFile == 0
 	}
-	return touched
+	return true
 }
 
 // Free implements wazero's LinearMemory. Called again it does nothing.
