@@ -13,11 +13,13 @@ FUZZTIME = 10s
 
 # The JavaScript engine of code mode. Without it everything builds, and code mode is not available.
 engine := services/sandbox/engine/built/manifest.json
+# The services, each with a main of its own.
+SERVICES = planner indexer executor sandbox telemetry gateway
 npm := examples/npm/node_modules/.package-lock.json
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: $(engine) ## build bin/toolcrib
@@ -26,6 +28,31 @@ build: $(engine) ## build bin/toolcrib
 .PHONY: demo
 demo: build npm ## do the main job on real MCP servers, in a temporary folder
 	bin/toolcrib demo
+
+.PHONY: build-services
+build-services: $(engine) ## build each service as a binary of its own, and the NATS server, in bin/
+	@for s in $(SERVICES); do echo "build bin/services/$$s"; (cd services/$$s && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $(CURDIR)/bin/services/ ./cmd/$$s); done
+	cd deploy && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $(CURDIR)/bin/ github.com/nats-io/nats-server/v2 ./cmd/demo-services ./cmd/demo-compose
+
+.PHONY: demo-services
+demo-services: build build-services npm ## do the demo with every service as a process of its own, and kill some
+	bin/demo-services
+
+.PHONY: demo-compose
+demo-compose: build-services ## do the demo against the compose file; installs Docker and starts an engine where there is none
+	cp /etc/ssl/certs/ca-certificates.crt bin/
+	cd examples && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $(CURDIR)/bin/ ./cmd/workshop
+	bin/demo-compose -install
+
+.PHONY: images
+images: build-services ## make the images of NATS and the services out of the binaries
+	cp /etc/ssl/certs/ca-certificates.crt bin/
+	DOCKER_BUILDKIT=1 docker build -f deploy/nats/Dockerfile -t toolcrib/nats:dev .
+	for s in $(SERVICES); do DOCKER_BUILDKIT=1 docker build -f deploy/Dockerfile --build-arg SERVICE=$$s -t toolcrib/$$s:dev .; done
+
+.PHONY: bench-services
+bench-services: build build-services ## measure calls and bodies with 1, 2 and 4 executors and sandboxes
+	bin/demo-services -throughput
 
 .PHONY: test
 test: npm engine bin/testsum ## run all tests with the race detector
@@ -61,10 +88,6 @@ fuzz: ## run each fuzz target for FUZZTIME
 		name=$${name#func }; echo "$$name in $$(dirname $$file)"; \
 		(cd $$(dirname $$file) && go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) .) </dev/null; \
 	done
-
-.PHONY: soak
-soak: engine ## run 10,000 bodies in a row and watch the memory
-	cd services/sandbox && go test -count=1 -timeout 30m -v -run '^TestSoak$$' ./trials -soak 10000
 
 .PHONY: npm
 npm: $(npm) ## install the public MCP servers and clients of the demo and the tests

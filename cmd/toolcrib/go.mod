@@ -60,6 +60,7 @@ require (
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
 	go.opentelemetry.io/otel/sdk v1.47.0 // indirect
 	go.opentelemetry.io/otel/trace v1.47.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.6 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/oauth2 v0.36.0 // indirect
@@ -78,6 +79,7 @@ replace (
 	github.com/toolcrib/toolcrib/internal/kit => ../../internal/kit
 	github.com/toolcrib/toolcrib/pkg/client => ../../pkg/client
 	github.com/toolcrib/toolcrib/pkg/contracts => ../../pkg/contracts
+	github.com/toolcrib/toolcrib/pkg/plugin => ../../pkg/plugin
 	github.com/toolcrib/toolcrib/services/executor => ../../services/executor
 	github.com/toolcrib/toolcrib/services/gateway => ../../services/gateway
 	github.com/toolcrib/toolcrib/services/indexer => ../../services/indexer

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/toolcrib/toolcrib/cmd/toolcrib/node"
 	"github.com/toolcrib/toolcrib/internal/core/config"
+	"github.com/toolcrib/toolcrib/internal/core/hosted"
 )
 
 // upFlags are what up and mcp need to start a node.
@@ -56,8 +56,8 @@ func (f *upFlags) load(a *app) (node.Config, error) {
 	if f.listen != "" {
 		cfg.File.Listen = f.listen
 	}
-	if cfg.Environment, err = a.environment(); err != nil {
-		return cfg, err
+	if cfg.Environment, err = hosted.ToolSearch(a.environ); err != nil {
+		return cfg, usageError{err}
 	}
 	if dir, err := os.UserCacheDir(); err == nil {
 		cfg.Cache = filepath.Join(dir, "toolcrib")
@@ -70,26 +70,6 @@ func (f *upFlags) load(a *app) (node.Config, error) {
 		cfg.Data = node.DataDir(cfg.File, home)
 	}
 	return cfg, nil
-}
-
-// environment returns the wished mode that TOOL_SEARCH or ENABLE_TOOL_SEARCH names.
-func (a *app) environment() (config.ToolSearch, error) {
-	for _, name := range []string{"TOOL_SEARCH", "ENABLE_TOOL_SEARCH"} {
-		v := a.or(name, "")
-		if v == "" {
-			continue
-		}
-		raw, _ := json.Marshal(v)
-		if v == "true" || v == "false" {
-			raw = []byte(v)
-		}
-		t, err := config.ParseToolSearch(raw)
-		if err != nil {
-			return t, usagef("environment %s: %w", name, err)
-		}
-		return t, nil
-	}
-	return config.ToolSearch{}, nil
 }
 
 func (f *upFlags) logger(a *app) *slog.Logger {

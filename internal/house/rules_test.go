@@ -25,18 +25,21 @@ const ours = "github.com/toolcrib/toolcrib/"
 var mayImport = map[string][]string{
 	"pkg/contracts":  {},
 	"pkg/client":     {"pkg/contracts"},
+	"pkg/plugin":     {"pkg/contracts"},
 	"internal/kit":   {"pkg/contracts"},
 	"internal/core":  {"pkg/contracts", "internal/kit"},
 	"internal/house": {},
-	"examples":       {},
+	"examples":       {"pkg/contracts", "pkg/plugin"},
 	"services":       {"pkg/contracts", "pkg/client", "internal/kit", "internal/core"},
 	"cmd":            {"pkg/contracts", "pkg/client", "internal/kit", "internal/core", "services", "examples"},
+	"deploy":         {"pkg/contracts", "pkg/client", "cmd", "examples"}, // it plays the demo of cmd from outside
 	"eval":           {"pkg/contracts", "pkg/client", "internal/kit", "internal/core", "services", "examples"},
 }
 
 // mayImportInTests names what the tests of an area may import besides.
 var mayImportInTests = map[string][]string{
-	"services": {"examples"}, // the workshop, as a real source
+	"services": {"examples", "pkg/plugin"},                    // real sources
+	"deploy":   {"internal/kit", "internal/core", "services"}, // what the users of the server may do
 }
 
 const (

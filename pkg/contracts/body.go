@@ -69,6 +69,8 @@ type BodyResult struct {
 	Telemetry BodyTelemetry `json:"telemetry"`
 	// Truncated says what was cut away because of the limits of value and console, "" for nothing.
 	Truncated string `json:"truncated,omitempty"`
+	// More says where the whole of a cut value is; nil where it was not cut, and where it is not kept.
+	More *More `json:"more,omitempty"`
 }
 
 // A BodyError is why a body failed. Line and Column count from 1 in the body's own text; 0 where they are not known.

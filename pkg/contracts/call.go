@@ -113,7 +113,40 @@ type Result struct {
 	IsError           bool              `json:"isError,omitempty"`
 	// Truncated says what was cut away because of the output limit, "" for nothing.
 	Truncated string `json:"truncated,omitempty"`
+	// More says where what was cut away is; nil where nothing was, and where it is not kept.
+	More *More `json:"more,omitempty"`
 }
+
+// A More says where the whole of a cut result is: a tool of the run, platform:core:read_result, gives it in pages.
+type More struct {
+	Handle string    `json:"handle"`           // of the whole result, within its run
+	Bytes  int64     `json:"bytes"`            // of the whole result as JSON
+	Parts  []CutPart `json:"parts"`            // what was cut, the first of them where there are many
+	Others int       `json:"others,omitempty"` // number of cuts that are not among Parts
+}
+
+// A CutPart is a place in a result of which a part, or all, was cut away.
+type CutPart struct {
+	Path  string  `json:"path"` // JSON Pointer into the whole result
+	Unit  CutUnit `json:"unit"` // of Shown and Total
+	Shown int64   `json:"shown"`
+	Total int64   `json:"total"`
+	// Type, MimeType and URI are those of a content block that was left out; "" for other parts, and where the block has none.
+	Type     string `json:"type,omitempty"`
+	MimeType string `json:"mimeType,omitempty"`
+	URI      string `json:"uri,omitempty"`
+}
+
+// A CutUnit says what a [CutPart] counts.
+type CutUnit string
+
+// The units of cuts.
+const (
+	CutCharacters CutUnit = "characters" // of a text
+	CutItems      CutUnit = "items"      // of an array
+	CutMembers    CutUnit = "members"    // of an object
+	CutBytes      CutUnit = "bytes"      // of anything else, as JSON
+)
 
 // TextResult returns a result of one text block and, where it is not nil, structured content.
 func TextResult(text string, structured json.RawMessage) *Result {

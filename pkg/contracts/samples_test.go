@@ -202,7 +202,7 @@ func lost(path string, want, got any) []string {
 }
 
 // free are the names of fields that hold maps or any JSON: a key in them is data.
-var free = []string{"labels", "sources", "bySource", "toolSearch", "withdrawn", "args", "data", "value", "content", "structuredContent", "inputSchema", "outputSchema", "_meta"}
+var free = []string{"labels", "sources", "bySource", "toolSearch", "withdrawn", "args", "data", "value", "content", "structuredContent", "inputSchema", "outputSchema", "_meta", "binding"}
 
 // withUnknown returns v with an unknown field in each of its objects.
 func withUnknown(name string, v any) any {

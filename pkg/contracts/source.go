@@ -114,3 +114,10 @@ const (
 	ListingFresh  = 900 * time.Second // younger: used as it is
 	ListingUsable = 4 * time.Hour     // younger: used while it is being refreshed
 )
+
+// A Seat says which executor has the connection that a session's calls of one source share, in [BucketSeats]. It
+// outlives both: an executor that is not there loses its seats to the next that is asked for them.
+type Seat struct {
+	Outbox
+	Executor string `json:"executor"`
+}

@@ -21,6 +21,7 @@ const (
 	BucketBodies   = "bodies"   // [Body]
 	BucketSources  = "sources"  // [SourceRecord]
 	BucketPolicies = "policies" // [PolicyRecord]
+	BucketSeats    = "seats"    // [Seat]
 )
 
 // The stores of content (JetStream object store), named by tenant and hash.
@@ -51,6 +52,11 @@ func SourceKey(t TenantID, s SourceID) Key      { return key(t, s.Token()) }
 
 // PolicyKey returns the key of a tenant's policies of one origin, [PolicyFile] or [PolicyAPI].
 func PolicyKey(t TenantID, origin string) Key { return key(t, origin) }
+
+// SeatKey returns the key of the seat of a session's connection to a source; scope names the session among all of the tenant.
+func SeatKey(t TenantID, s SourceID, scope string) Key {
+	return key(t, s.Token(), string(HashOf([]byte(scope))))
+}
 
 // The origins of policies.
 const (
@@ -135,6 +141,14 @@ func CancelSubject(t TenantID, c CallID) string {
 // AllCancels is the filter for every [CancelSubject].
 const AllCancels = "ctl.*.cancel.*"
 
+// HandOverSubject is where an executor is handed a call whose session has its connection there. It is asked; not stored.
+func HandOverSubject(t TenantID, executor string) string {
+	return "ctl." + string(t) + ".exec." + executor
+}
+
+// AllHandOvers is the filter for every [HandOverSubject] of an executor.
+func AllHandOvers(executor string) string { return "ctl.*.exec." + executor }
+
 // BodyCancelSubject is where the sandbox that runs a body hears at once that it was cancelled. Not stored; the record tells it too.
 func BodyCancelSubject(t TenantID, b BodyID) string {
 	return "ctl." + string(t) + ".body." + string(b)
@@ -157,6 +171,9 @@ const (
 	VerbSandbox  Verb = "sandbox"  // [SandboxRequest] → [SandboxAnswer]; sandbox
 	VerbLog      Verb = "log"      // [LogRequest] → [LogAnswer]; telemetry
 )
+
+// Once reports whether a question must not be asked again without an answer: its answerer may do twice what it is asked twice.
+func (v Verb) Once() bool { return v == VerbBody }
 
 // AskSubject returns the subject of a question of tenant t.
 func AskSubject(t TenantID, v Verb) string { return "ask." + string(t) + "." + string(v) }

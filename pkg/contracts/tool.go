@@ -34,7 +34,9 @@ type Tool struct {
 	Annotations  *Annotations    `json:"annotations,omitempty"`
 	Meta         json.RawMessage `json:"_meta,omitempty"` // the source's _meta, unread
 	Loading      Loading         `json:"loading,omitempty"`
-	// Hash covers name, title, description, schemas, annotations and meta. [Tool.ContentHash] makes it.
+	// Binding says how the tool's source calls it, in a form of that source's own: nobody else reads it, and it is shown to nobody.
+	Binding json.RawMessage `json:"binding,omitempty"`
+	// Hash covers name, title, description, schemas, annotations, meta and binding. [Tool.ContentHash] makes it.
 	Hash Hash `json:"hash"`
 	// Bytes and Tokens measure the tool's definition as a model would be sent
 	// it directly: {"name","description","inputSchema"} as compact JSON, tokens of o200k_base.

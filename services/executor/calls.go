@@ -78,7 +78,7 @@ func (s *Service) advance(ctx context.Context, key contracts.Key) error {
 	case j.source == nil:
 		return s.waitForClient(ctx, j)
 	}
-	return s.execute(ctx, j)
+	return s.perform(ctx, j)
 }
 
 // deadline returns when the call is over at the latest.
@@ -101,7 +101,7 @@ func (s *Service) takeOver(ctx context.Context, key contracts.Key, rec *contract
 		}
 		if err == nil && j != nil && j.source != nil && j.repeatable() {
 			j.after = rec
-			return s.execute(ctx, j)
+			return s.perform(ctx, j)
 		}
 	}
 	o := unknown("the executor of the call was lost; the call may or may not have happened")

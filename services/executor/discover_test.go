@@ -237,8 +237,8 @@ func TestDiscoverAnswersForKnownSourcesOnly(t *testing.T) {
 	w := newWorld(t)
 	w.executor(servers{})
 	w.ready()
-	if got := w.discover(contracts.DiscoverRequest{}); len(got) != 1 || got["platform:core"].Tools != 4 {
-		t.Errorf("sources %+v, want the built-in one with 4 tools", got)
+	if got := w.discover(contracts.DiscoverRequest{}); len(got) != 1 || got["platform:core"].Tools != 5 {
+		t.Errorf("sources %+v, want the built-in one with 5 tools", got)
 	}
 	_, err := bus.Ask[contracts.DiscoverAnswer](t.Context(), w.bus, tenant, contracts.VerbDiscover, contracts.DiscoverRequest{Sources: []contracts.SourceID{sourceID("mcp:nope")}})
 	if contracts.CodeOf(err) != contracts.CodeNotFound {

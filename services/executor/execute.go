@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/toolcrib/toolcrib/internal/core/names"
+	"github.com/toolcrib/toolcrib/internal/core/outputs"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/internal/kit/trace"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
@@ -104,16 +105,18 @@ func (s *Service) attempt(ctx context.Context, h *hold, l *link) (contracts.Outc
 	for again := true; ; again = false {
 		r, err := s.callTool(ctx, h.job, l)
 		code := contracts.CodeOf(err)
-		s.pool.done(l, err == nil || code == contracts.CodeToolError)
+		s.pool.done(l, err == nil || replied(code))
 		switch {
 		case err == nil:
-			return s.answered(h.job.entry, r), nil
+			return s.outputs.Outcome(ctx, h.job.place, h.job.entry.Tool, h.job.budget(), r), nil
 		case errors.Is(context.Cause(ctx), errLost):
 			return contracts.Outcome{}, errLost
 		case ctx.Err() != nil:
 			return h.interrupted(ctx), nil
-		case code == contracts.CodeToolError:
-			return refused(contracts.AsError(err).Message), nil
+		case replied(code):
+			return s.refused(ctx, h.job, contracts.AsError(err), r), nil
+		case code == contracts.CodeInvalidArgs:
+			return h.notSent(contracts.AsError(err)), nil
 		case code == contracts.CodeOutcomeUnknown:
 			return unknown(contracts.AsError(err).Message), nil
 		case code != contracts.CodeSourceUnavailable:
@@ -136,11 +139,14 @@ func (s *Service) callTool(ctx context.Context, j *job, l *link) (_ *contracts.R
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
+	if j.entry.ID == outputs.ReadID {
+		return s.read(ctx, j)
+	}
 	meta := map[string]string{"toolcrib/callId": string(j.call.ID)}
 	if parent := trace.Parent(ctx); parent != "" {
 		meta["traceparent"] = parent
 	}
-	return l.conn.Call(ctx, j.entry.Name, j.args, meta)
+	return l.conn.Call(ctx, j.entry.Tool, j.args, meta)
 }
 
 // A hold is this executor's hold of one call: it claims it before each attempt and keeps its
@@ -285,6 +291,15 @@ func (h *hold) interrupted(ctx context.Context) contracts.Outcome {
 		return unknown("the executor was stopped during the call, which may or may not have happened")
 	}
 	return timedOut(contracts.SideEffectsUnknown)
+}
+
+// notSent is the outcome of a call whose arguments its source cannot be sent.
+func (h *hold) notSent(why *contracts.Error) contracts.Outcome {
+	e := *why
+	e.Message = names.Text(e.Message)
+	o := *notMade(contracts.StatusInvalidArgs, &e)
+	o.SideEffects = h.before()
+	return o
 }
 
 // notReached is the outcome of a call whose source cannot be reached. err may be the cause of the end of its context.

@@ -12,8 +12,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -23,6 +26,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/core/catalogue"
 	"github.com/toolcrib/toolcrib/internal/core/config"
 	"github.com/toolcrib/toolcrib/internal/core/live"
+	"github.com/toolcrib/toolcrib/internal/core/outputs"
 	"github.com/toolcrib/toolcrib/internal/core/policy"
 	"github.com/toolcrib/toolcrib/internal/core/schema"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
@@ -33,9 +37,15 @@ import (
 
 // Config says which sources there are and how calls are executed. The zero value of each field is its default.
 type Config struct {
-	// Sources are the sources of each tenant. Every tenant named here has the built-in tools besides.
-	// What of the bucket of sources is not among these is removed from it.
-	Sources map[contracts.TenantID][]config.Source
+	// Sources are the MCP servers of each tenant, and OpenAPIs the services that it has documents of. Every tenant named here has the built-in
+	// tools besides. What of the bucket of sources is not among these is removed from it.
+	Sources  map[contracts.TenantID][]config.Source
+	OpenAPIs map[contracts.TenantID][]config.OpenAPISource
+	// BusPlugins are the plugins on the bus that each tenant is served by; others are not heard.
+	BusPlugins map[contracts.TenantID][]config.BusSource
+	// Network says which addresses, besides public ones and those in the configuration of a source, its server may lead to. A service of
+	// OpenAPIs has its own.
+	Network config.Network
 	// Environ is the environment of the process, as [os.Environ] gives it: references of sources are looked up in it,
 	// and processes inherit its harmless part (PATH, HOME, …). Nil means an empty one.
 	Environ []string
@@ -50,11 +60,21 @@ type Config struct {
 
 // FromConfig returns the Config that the product's file and the environment, as [os.Environ] gives it, ask for.
 func FromConfig(c *config.Config, environ []string) Config {
-	out := Config{Sources: map[contracts.TenantID][]config.Source{}, Environ: environ}
+	out := Config{
+		Sources: map[contracts.TenantID][]config.Source{}, OpenAPIs: map[contracts.TenantID][]config.OpenAPISource{},
+		BusPlugins: map[contracts.TenantID][]config.BusSource{}, Network: c.Network, Environ: environ,
+	}
 	for _, t := range c.TenantIDs() {
-		out.Sources[t] = c.Sources(t)
+		out.Sources[t], out.OpenAPIs[t], out.BusPlugins[t] = c.Sources(t), c.OpenAPIs(t), c.BusPlugins(t)
 	}
 	return out
+}
+
+// tenants returns every tenant that is named, once.
+func (c Config) tenants() []contracts.TenantID {
+	all := slices.Concat(slices.Collect(maps.Keys(c.Sources)), slices.Collect(maps.Keys(c.OpenAPIs)), slices.Collect(maps.Keys(c.BusPlugins)))
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func (c Config) withDefaults() Config {
@@ -101,12 +121,14 @@ type Service struct {
 	log      *slog.Logger
 	calls    *store.Table[contracts.Call, *contracts.Call]
 	sources  *store.Table[contracts.SourceRecord, *contracts.SourceRecord]
+	seats    *store.Table[contracts.Seat, *contracts.Seat]
 	bucket   jetstream.KeyValue // of sources, for what a table cannot do
 	caller   *calls.Caller
 	library  *catalogue.Library
 	state    *live.State
 	schemas  *schema.Cache
 	policies *lru.Cache[string, *policy.Policy] // of plans, by tenant and hash
+	outputs  *outputs.Shelf
 
 	configured map[contracts.Key]*source
 	pool       *pool
@@ -120,12 +142,15 @@ func New(ctx context.Context, b *bus.Bus, cfg Config, log *slog.Logger) (*Servic
 		log = slog.New(slog.DiscardHandler)
 	}
 	cfg = cfg.withDefaults()
-	s := &Service{cfg: cfg, id: newID(), bus: b, log: log, configured: configure(cfg), running: newRunning(cfg.TenantCalls)}
+	s := &Service{cfg: cfg, id: newID(), bus: b, log: log, configured: configure(cfg, b.Conn), running: newRunning(cfg.TenantCalls)}
 	var err error
 	if s.calls, err = store.OpenTable[contracts.Call](ctx, b, contracts.BucketCalls); err != nil {
 		return nil, err
 	}
 	if s.sources, err = store.OpenTable[contracts.SourceRecord](ctx, b, contracts.BucketSources); err != nil {
+		return nil, err
+	}
+	if s.seats, err = store.OpenTable[contracts.Seat](ctx, b, contracts.BucketSeats); err != nil {
 		return nil, err
 	}
 	if s.bucket, err = b.JS.KeyValue(ctx, contracts.BucketSources); err != nil {
@@ -135,6 +160,9 @@ func New(ctx context.Context, b *bus.Bus, cfg Config, log *slog.Logger) (*Servic
 		return nil, err
 	}
 	if s.library, err = catalogue.Open(ctx, b); err != nil {
+		return nil, err
+	}
+	if s.outputs, err = outputs.Open(ctx, b); err != nil {
 		return nil, err
 	}
 	if s.state, err = live.Open(ctx, b); err != nil {
@@ -153,8 +181,19 @@ func newID() string {
 	return "exec_" + hex.EncodeToString(b[:])
 }
 
+// Keeps returns the streams and buckets whose settings are this service's to change, see [bus.Config].
+func Keeps() []string {
+	return []string{
+		contracts.StreamDispatch, contracts.BucketCalls, contracts.BucketSources, contracts.BucketSeats,
+		contracts.StoreListings, contracts.StorePayloads,
+	}
+}
+
 // Name returns "executor".
 func (s *Service) Name() string { return "executor" }
+
+// Ready returns nil once the sources and policies of all tenants are known. A source that cannot be reached is no reason not to be ready.
+func (s *Service) Ready(ctx context.Context) error { return s.state.Loaded(ctx) }
 
 // stopGrace is how long calls that run when the service is stopped have to end by themselves.
 const stopGrace = 5 * time.Second
@@ -163,11 +202,18 @@ const stopGrace = 5 * time.Second
 func (s *Service) Run(ctx context.Context) error {
 	s.pool.open()
 	defer s.pool.close()
+	var working sync.WaitGroup // those through whom calls come
+	working.Add(2)
 	idle := make(chan struct{}) // closed once no call runs any more
-	err := run.Group(ctx, s.state.Run, s.listings.run, s.serve, s.listen, s.sweep,
+	go func() { working.Wait(); close(idle) }()
+	err := run.Group(ctx, s.state.Run, s.listings.run, s.serve, s.listen, s.hearPlugins, s.sweep,
 		func(ctx context.Context) error {
-			defer close(idle)
+			defer working.Done()
 			return s.dispatch(ctx)
+		},
+		func(ctx context.Context) error {
+			defer working.Done()
+			return s.receive(ctx)
 		},
 		func(ctx context.Context) error {
 			<-ctx.Done()

@@ -9,10 +9,13 @@ require (
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/nats-io/nats-server/v2 v2.15.3
 	github.com/nats-io/nats.go v1.55.0
+	github.com/toolcrib/toolcrib/examples v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/internal/core v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/internal/kit v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/pkg/contracts v0.0.0-00010101000000-000000000000
+	github.com/toolcrib/toolcrib/pkg/plugin v0.0.0-00010101000000-000000000000
 	go.opentelemetry.io/otel v1.47.0
+	go.yaml.in/yaml/v3 v3.0.6
 )
 
 require (
@@ -60,7 +63,10 @@ require (
 )
 
 replace (
+	github.com/toolcrib/toolcrib/examples => ../../examples
 	github.com/toolcrib/toolcrib/internal/core => ../../internal/core
 	github.com/toolcrib/toolcrib/internal/kit => ../../internal/kit
 	github.com/toolcrib/toolcrib/pkg/contracts => ../../pkg/contracts
+	github.com/toolcrib/toolcrib/pkg/plugin => ../../pkg/plugin
 )
+

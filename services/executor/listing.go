@@ -70,6 +70,7 @@ func bounded(t *contracts.Tool) error {
 		{"inputSchema", len(t.InputSchema), mostSchema},
 		{"outputSchema", len(t.OutputSchema), mostSchema},
 		{"_meta", len(t.Meta), mostMeta},
+		{"binding", len(t.Binding), mostMeta},
 	} {
 		if part.size > part.most {
 			return fmt.Errorf("%s: %d bytes; at most %d are allowed", part.name, part.size, part.most)

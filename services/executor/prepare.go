@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolcrib/toolcrib/internal/core/catalogue"
 	"github.com/toolcrib/toolcrib/internal/core/names"
+	"github.com/toolcrib/toolcrib/internal/core/outputs"
 	"github.com/toolcrib/toolcrib/internal/core/policy"
 	"github.com/toolcrib/toolcrib/internal/core/schema"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
@@ -23,8 +24,9 @@ type job struct {
 	call     *contracts.Call
 	entry    catalogue.Entry
 	args     json.RawMessage
-	source   *source // nil for a tool of the caller's own
-	scope    string  // of the connection
+	source   *source       // nil for a tool of the caller's own
+	place    outputs.Place // of what it answers
+	scope    string        // of the connection
 	deadline time.Time
 	// after is the record of the attempt, of an executor that was lost, which this one follows; nil for a first one.
 	after *contracts.Call
@@ -35,6 +37,14 @@ func (j *job) repeatable() bool {
 	a := j.entry.Annotations
 	isSet := func(b *bool) bool { return b != nil && *b }
 	return j.entry.Listing.TrustAnnotations && a != nil && (isSet(a.ReadOnlyHint) || isSet(a.IdempotentHint))
+}
+
+// budget is how much of the call's result is shown.
+func (j *job) budget() outputs.Budget {
+	if j.call.Body != "" {
+		return outputs.ForBody(j.entry.Tool)
+	}
+	return outputs.ForModel(j.entry.Tool)
 }
 
 // A call of a tool that is not known waits this long, in these steps, for sources that are still pending and could bring it.
@@ -70,6 +80,9 @@ func (s *Service) prepare(ctx context.Context, key contracts.Key, rec *contracts
 		return nil, nil, fmt.Errorf("load the catalogue of %s: %w", rec.Run, err)
 	}
 	entry, err := cat.Resolve(rec.Tool)
+	if err != nil && goesBy(outputs.ReadID, rec.Tool) && s.reads(ctx, t, r) {
+		entry, err = readEntry(), nil
+	}
 	if err != nil {
 		from := catalogue.MayCome(rec.Tool, r.Plan.Pending)
 		if contracts.CodeOf(err) == contracts.CodeUnknownTool && len(from) > 0 && time.Since(rec.Requested) < pendingWait {
@@ -138,23 +151,33 @@ func goesBy(id contracts.ToolID, name string) bool {
 // check applies policy, of the plan and of now, and validates the arguments. It returns the outcome of a call that fails.
 func (s *Service) check(ctx context.Context, r *contracts.Run, j *job) (*contracts.Outcome, error) {
 	t := j.key.Tenant()
-	now, err := s.state.Policy(t)
-	if err != nil {
-		s.log.Error("policy cannot be evaluated: the call is blocked", "tenant", string(t), "err", err)
-		return notMade(contracts.StatusBlocked, contracts.Errorf(contracts.CodePolicyDenied, "the policy cannot be evaluated, so nothing is allowed")), nil
+	e, o, err := s.effective(ctx, t, r)
+	if o != nil || err != nil {
+		return o, err
 	}
-	planned, err := s.planned(ctx, t, r.Plan.Policy)
-	if err != nil {
-		return nil, err
-	}
-	labels := r.Request.Labels
-	if !policy.Both(planned.For(labels), now.For(labels)).Decide(j.entry.ID).Allowed {
+	j.place = outputs.Place{Tenant: t, Run: r.ID, Unreadable: !mayRead(e)}
+	if !e.Decide(j.entry.ID).Allowed && (j.entry.ID != outputs.ReadID || j.place.Unreadable) {
 		return notMade(contracts.StatusBlocked, contracts.Errorf(contracts.CodePolicyDenied, "policy does not allow this call")), nil
 	}
 	if j.args, err = s.caller.Args(ctx, t, j.call); err != nil {
 		return nil, fmt.Errorf("read the arguments of %s: %w", j.call.ID, err)
 	}
 	return s.validate(j), nil
+}
+
+// effective returns what a run may do by the policies of its plan and of now, or the outcome of calls where that cannot be told.
+func (s *Service) effective(ctx context.Context, t contracts.TenantID, r *contracts.Run) (*policy.Effective, *contracts.Outcome, error) {
+	now, err := s.state.Policy(t)
+	if err != nil {
+		s.log.Error("policy cannot be evaluated: the call is blocked", "tenant", string(t), "err", err)
+		return nil, notMade(contracts.StatusBlocked, contracts.Errorf(contracts.CodePolicyDenied, "the policy cannot be evaluated, so nothing is allowed")), nil
+	}
+	planned, err := s.planned(ctx, t, r.Plan.Policy)
+	if err != nil {
+		return nil, nil, err
+	}
+	labels := r.Request.Labels
+	return policy.Both(planned.For(labels), now.For(labels)), nil, nil
 }
 
 // planned returns the policy that held when a run was planned.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	"github.com/nats-io/nats.go"
 
 	"github.com/toolcrib/toolcrib/internal/core/config"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
@@ -22,14 +23,30 @@ type connection interface {
 	// List returns all tools, in any order, without ids, hashes and sizes, and
 	// those that make no sense. Its error is a [contracts.Error] with [contracts.CodeSourceUnavailable].
 	List(ctx context.Context) (*contracts.Listing, []contracts.SkippedTool, error)
-	// Call calls the tool of that name. Its error is that of ctx where that ended first, or a [contracts.Error] with
-	// CodeToolError (the source answered with an error), CodeSourceUnavailable (it was not
-	// reached) or CodeOutcomeUnknown (it may have been, and gave no answer).
-	Call(ctx context.Context, name string, args json.RawMessage, meta map[string]string) (*contracts.Result, error)
+	// Call calls the tool. Its error is that of ctx where that ended first, or a [contracts.Error] with
+	// CodeToolError (the source answered with an error), CodeRateLimited or CodeUnavailable (it answered that it
+	// does not do it now), CodeInvalidArgs (the arguments cannot be sent), CodeSourceUnavailable (it was not
+	// reached) or CodeOutcomeUnknown (it may have been, and gave no answer). An answer may come with the error that it tells of.
+	Call(ctx context.Context, tool *contracts.Tool, args json.RawMessage, meta map[string]string) (*contracts.Result, error)
 	// Done is closed once the connection cannot be used any more; nil means never.
 	Done() <-chan struct{}
 	// Close ends it and waits for the end.
 	Close()
+}
+
+// byName makes a connection of one that needs nothing of a tool but its name.
+type byName struct{ named }
+
+type named interface {
+	List(ctx context.Context) (*contracts.Listing, []contracts.SkippedTool, error)
+	Call(ctx context.Context, name string, args json.RawMessage, meta map[string]string) (*contracts.Result, error)
+	Done() <-chan struct{}
+	Close()
+}
+
+// Call calls the tool by its name.
+func (b byName) Call(ctx context.Context, tool *contracts.Tool, args json.RawMessage, meta map[string]string) (*contracts.Result, error) {
+	return b.named.Call(ctx, tool.Name, args, meta)
 }
 
 // connectTimeout is how long connecting to a source may take unless its configuration says otherwise.
@@ -46,6 +63,7 @@ type source struct {
 	bare       bool // its tools are shown without its name
 	perSession bool // each session has a connection of its own
 	loading    contracts.Loading
+	announces  string // subject on which it says that it is there or changed; "" where it does that on its connection
 
 	connectTime time.Duration
 	callTime    time.Duration // limit of a call; 0 means none of its own
@@ -55,13 +73,19 @@ type source struct {
 	refresh *refresh
 }
 
-// configure returns the sources of cfg.
-func configure(cfg Config) map[contracts.Key]*source {
+// configure returns the sources of cfg; conn reaches those on the bus.
+func configure(cfg Config, conn *nats.Conn) map[contracts.Key]*source {
 	out := map[contracts.Key]*source{}
-	for t, list := range cfg.Sources {
+	for _, t := range cfg.tenants() {
 		all := []*source{builtIn()}
-		for _, c := range list {
+		for _, c := range cfg.Sources[t] {
 			all = append(all, mcpSource(c, cfg))
+		}
+		for _, c := range cfg.OpenAPIs[t] {
+			all = append(all, openAPISource(c, cfg))
+		}
+		for _, c := range cfg.BusPlugins[t] {
+			all = append(all, busSource(t, c, conn))
 		}
 		for _, s := range all {
 			s.tenant, s.key = t, contracts.SourceKey(t, s.id)
@@ -73,11 +97,11 @@ func configure(cfg Config) map[contracts.Key]*source {
 }
 
 func builtIn() *source {
-	tools, _, _ := platform.Source{}.List(context.Background()) // which cannot fail
+	tools, _, _ := core{}.List(context.Background()) // which cannot fail
 	b, _ := json.Marshal(tools)
 	return &source{
 		id: platform.ID(), trusted: true, connectTime: connectTimeout, settings: contracts.HashOf(b),
-		dial: func(context.Context, func()) (connection, error) { return platform.Source{}, nil },
+		dial: func(context.Context, func()) (connection, error) { return byName{core{}}, nil },
 	}
 }
 
@@ -99,14 +123,18 @@ func mcpSource(c config.Source, cfg Config) *source {
 		if err != nil {
 			return nil, contracts.Errorf(contracts.CodeSourceUnavailable, "%w", err)
 		}
+		network, err := networkOf(cfg.Network, resolver)
+		if err != nil {
+			return nil, contracts.Errorf(contracts.CodeSourceUnavailable, "network.proxy: %w", err)
+		}
 		conn, err := mcp.Dial(ctx, mcp.Config{
 			Command: target.Command, Args: target.Args, Env: target.Env, Environ: cfg.Environ, Dir: target.Cwd,
-			URL: target.URL, SSE: c.Type == "sse", Headers: target.Headers, Secrets: secretsOf(c, target),
+			URL: target.URL, SSE: c.Type == "sse", Headers: target.Headers, Secrets: secretsOf(c, target), Network: network,
 		}, changed)
 		if err != nil {
 			return nil, err
 		}
-		return conn, nil
+		return byName{conn}, nil
 	}
 	return s
 }

@@ -28,6 +28,8 @@ func TestMain(m *testing.M) {
 		oddserver.Main()
 	case os.Getenv(executorURL) != "":
 		executorMain(os.Getenv(executorURL), os.Getenv(executorConfig))
+	case os.Getenv(pluginURL) != "":
+		pluginMain(os.Getenv(pluginURL), os.Getenv(pluginCounter))
 	}
 	os.Exit(m.Run())
 }

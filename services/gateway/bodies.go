@@ -169,6 +169,7 @@ func bodyOutcome(rec *contracts.Body) (*contracts.Outcome, error) {
 		}
 		o.Result = contracts.TextResult(string(text), text)
 		o.Result.Content = append(o.Result.Content, end.Content...)
+		o.Result.Truncated, o.Result.More = end.Result.Truncated, end.Result.More
 		failBody(&o, end.Result)
 	}
 	o.Tool, o.CallID, o.Repaired = controlRef(control.Code), rec.ID.Call(), rec.Repaired

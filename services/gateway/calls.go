@@ -10,6 +10,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/core/calls"
 	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/internal/core/live"
+	"github.com/toolcrib/toolcrib/internal/core/outputs"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/pkg/client"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
@@ -22,6 +23,7 @@ type callDesk struct {
 	caller   *calls.Caller
 	bodies   *bodies.Desk
 	live     *live.State
+	outputs  *outputs.Shelf
 	timeouts func(contracts.TenantID) time.Duration
 	repeats  *repeats
 	stopping context.Context
@@ -139,7 +141,11 @@ func (d *callDesk) result(ctx context.Context, t contracts.TenantID, run, id str
 	if c.body != "" {
 		return nil, contracts.Errorf(contracts.CodeConflict, "the call is one of %s and takes no result; results are for the calls in clientCalls", control.Code)
 	}
-	rec, err := d.caller.Answer(ctx, t, runID, c.id, res)
+	o, err := d.answered(ctx, t, runID, c.call, res)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := d.caller.Answer(ctx, t, runID, c.id, o)
 	if contracts.CodeOf(err) == contracts.CodeNotFound {
 		return nil, noCall(id)
 	}
@@ -147,6 +153,55 @@ func (d *callDesk) result(ctx context.Context, t contracts.TenantID, run, id str
 		return nil, err
 	}
 	return d.answer(ctx, t, rec)
+}
+
+// answered returns how a call ends that its caller's tool answered: held against the tool's output schema and cut as any other.
+func (d *callDesk) answered(ctx context.Context, t contracts.TenantID, run contracts.RunID, rec *contracts.Call, r *contracts.Result) (contracts.Outcome, error) {
+	if !waitsForClient(rec) { // which is an error: nothing is kept for it
+		return contracts.Outcome{Result: r}, nil
+	}
+	of, err := d.runs.get(ctx, t, string(run))
+	if err != nil {
+		return contracts.Outcome{}, err
+	}
+	tool, err := d.clientTool(ctx, t, of, rec)
+	if err != nil {
+		return contracts.Outcome{}, err
+	}
+	budget := outputs.ForModel(tool)
+	if rec.Body != "" {
+		budget = outputs.ForBody(tool)
+	}
+	return d.outputs.Outcome(ctx, d.place(t, of), tool, budget, r), nil
+}
+
+// clientTool returns the caller's own tool that a call is of.
+func (d *callDesk) clientTool(ctx context.Context, t contracts.TenantID, run *contracts.Run, rec *contracts.Call) (*contracts.Tool, error) {
+	if rec.Resolved != nil && run.Request.ClientTools != "" {
+		l, err := d.runs.library.Listing(ctx, t, run.Request.ClientTools)
+		if err != nil {
+			return nil, err
+		}
+		for i := range l.Tools {
+			if l.Tools[i].ID == rec.Resolved.ID {
+				return &l.Tools[i], nil
+			}
+		}
+	}
+	return &contracts.Tool{}, nil
+}
+
+// place is where results of a run belong.
+func (d *callDesk) place(t contracts.TenantID, run *contracts.Run) outputs.Place {
+	at := outputs.Place{Tenant: t, Run: run.ID}
+	p, err := d.live.Policy(t)
+	if err != nil {
+		at.Unreadable = true
+		return at
+	}
+	v := p.For(run.Request.Labels).Decide(outputs.ReadID)
+	at.Unreadable = !v.Allowed && v.Rule != ""
+	return at
 }
 
 // cancel asks for the end of a call and returns how it then stands.
@@ -169,6 +224,7 @@ func (d *callDesk) cancel(ctx context.Context, t contracts.TenantID, run, id str
 // A found call is one of a tool or, with body, of the control tool that runs bodies.
 type found struct {
 	id   contracts.CallID
+	call *contracts.Call // nil for a body
 	body contracts.BodyID
 }
 
@@ -183,7 +239,7 @@ func (d *callDesk) find(ctx context.Context, t contracts.TenantID, run, id strin
 		return "", found{}, noCall(id)
 	}
 	f := found{id: c}
-	_, err = d.runs.calls.Get(ctx, contracts.CallKey(t, rec.ID, c))
+	f.call, err = d.runs.calls.Get(ctx, contracts.CallKey(t, rec.ID, c))
 	if contracts.CodeOf(err) == contracts.CodeNotFound {
 		f.body = contracts.BodyOf(c)
 		_, err = d.bodies.Get(ctx, contracts.BodyKey(t, rec.ID, f.body))

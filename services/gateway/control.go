@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolcrib/toolcrib/internal/core/calls"
 	"github.com/toolcrib/toolcrib/internal/core/control"
+	"github.com/toolcrib/toolcrib/internal/core/outputs"
 	"github.com/toolcrib/toolcrib/internal/core/policy"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/pkg/client"
@@ -40,9 +41,9 @@ type work func(context.Context, call) (*client.CallAnswer, error)
 func (d *callDesk) answerer(name string) answerer {
 	switch name {
 	case control.Search:
-		return d.allowed(d.answered(d.search))
+		return d.allowed(d.questioned(d.search))
 	case control.Describe:
-		return d.allowed(d.answered(d.describe))
+		return d.allowed(d.questioned(d.describe))
 	case control.Call:
 		return d.allowed(d.callTool)
 	case control.Code:
@@ -71,15 +72,16 @@ func (d *callDesk) allowed(next answerer) answerer {
 	}
 }
 
-// answered makes a control of a question whose answer is the result.
-func (d *callDesk) answered(ask func(context.Context, *controlCall) (any, error)) answerer {
+// questioned makes a control of a question whose answer is the result.
+func (d *callDesk) questioned(ask func(context.Context, *controlCall) (any, error)) answerer {
 	return func(ctx context.Context, c *controlCall) (*contracts.Outcome, work, error) {
 		answer, err := ask(ctx, c)
 		var o *contracts.Outcome
 		if err == nil {
 			var text json.RawMessage
 			if text, err = compact(answer); err == nil {
-				o = c.outcome(contracts.Outcome{Status: contracts.StatusOK, Result: contracts.TextResult(string(text), text)})
+				r := d.outputs.Keep(ctx, d.place(c.tenant, c.run), outputs.ForControl(), contracts.TextResult(string(text), text))
+				o = c.outcome(contracts.Outcome{Status: contracts.StatusOK, Result: r})
 			}
 		}
 		if err != nil {

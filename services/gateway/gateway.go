@@ -21,6 +21,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/core/calls"
 	"github.com/toolcrib/toolcrib/internal/core/catalogue"
 	"github.com/toolcrib/toolcrib/internal/core/live"
+	"github.com/toolcrib/toolcrib/internal/core/outputs"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/internal/kit/run"
 	"github.com/toolcrib/toolcrib/internal/kit/store"
@@ -105,13 +106,17 @@ func (s *Service) open(ctx context.Context, cfg Config) (*runDesk, *callDesk, *p
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	shelf, err := outputs.Open(ctx, s.bus)
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	desk, err := bodies.Open(ctx, s.bus)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	runs := &runDesk{bus: s.bus, table: table, calls: callTable, caller: caller, bodies: desk, library: library, lifetime: cfg.RunLifetime, patience: planWithin, log: s.log}
 	return runs, &callDesk{
-		bus: s.bus, runs: runs, caller: caller, bodies: desk, live: s.live,
+		bus: s.bus, runs: runs, caller: caller, bodies: desk, live: s.live, outputs: shelf,
 		timeouts: cfg.callTimeout, repeats: newRepeats(), stopping: s.stopping, log: s.log,
 	}, policies, nil
 }

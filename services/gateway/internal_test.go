@@ -256,6 +256,12 @@ func TestTraceContextGoesOn(t *testing.T) {
 	}
 }
 
+func cutResult(structured string) *contracts.Result {
+	return &contracts.Result{
+		StructuredContent: json.RawMessage(structured), Truncated: `cut "it"`, More: &contracts.More{Handle: "out_x", Bytes: 9, Parts: []contracts.CutPart{}},
+	}
+}
+
 func TestToolResult(t *testing.T) {
 	tool := contracts.TextResult("said", json.RawMessage(`{"a":1}`))
 	for _, tt := range []struct {
@@ -264,6 +270,15 @@ func TestToolResult(t *testing.T) {
 	}{
 		{contracts.Outcome{Status: contracts.StatusOK, Result: tool}, `{"content":[{"type":"text","text":"said"}],"structuredContent":{"a":1}}`},
 		{contracts.Outcome{Status: contracts.StatusOK, Result: &contracts.Result{}}, `{"content":[]}`},
+		{
+			contracts.Outcome{Status: contracts.StatusOK, Result: cutResult(`{"a":1}`)},
+			`{"_meta":{"toolcrib/more":{"handle":"out_x","bytes":9,"parts":[]}},"content":[],"structuredContent":{"a":1,"_toolcrib":"cut \"it\""}}`,
+		},
+		{
+			contracts.Outcome{Status: contracts.StatusOK, Result: cutResult(`{ }`)},
+			`{"_meta":{"toolcrib/more":{"handle":"out_x","bytes":9,"parts":[]}},"content":[],"structuredContent":{"_toolcrib":"cut \"it\""}}`,
+		},
+		{contracts.Outcome{Status: contracts.StatusOK, Result: cutResult(``)}, `{"_meta":{"toolcrib/more":{"handle":"out_x","bytes":9,"parts":[]}},"content":[]}`},
 		{contracts.Outcome{Status: contracts.StatusError, Result: tool, Error: contracts.Errorf(contracts.CodeInvalidOutput, "bad")}, `{"content":[{"type":"text","text":"{\"status\":\"error\",\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"said\"}],\"structuredContent\":{\"a\":1}},\"error\":{\"code\":\"invalid_output\",\"message\":\"bad\"},\"callId\":\"\",\"durationMs\":0}"}],"isError":true}`},
 		{contracts.Outcome{Status: contracts.StatusWaiting, CallID: "c"}, `{"content":[{"type":"text","text":"{\"status\":\"waiting\",\"callId\":\"c\",\"durationMs\":0}"}],"isError":true}`},
 	} {

@@ -1,16 +1,19 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/nats-io/nats.go"
 
+	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/internal/kit/trace"
 	"github.com/toolcrib/toolcrib/pkg/client"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
@@ -255,15 +258,43 @@ func toolResult(a *client.CallAnswer) (mcp.Result, error) {
 	if content == nil {
 		content = []json.RawMessage{}
 	}
-	body, err := compact(struct {
+	out := struct {
+		Meta              map[string]any    `json:"_meta,omitempty"`
 		Content           []json.RawMessage `json:"content"`
 		StructuredContent json.RawMessage   `json:"structuredContent,omitempty"`
 		IsError           bool              `json:"isError,omitempty"`
-	}{content, res.StructuredContent, res.IsError})
+	}{nil, content, res.StructuredContent, res.IsError}
+	if res.More != nil {
+		out.Meta = map[string]any{"toolcrib/more": res.More}
+	}
+	ofBody := a.Tool != nil && a.Tool.ID == control.ID(control.Code) // which says itself what was cut
+	if res.Truncated != "" && !ofBody {
+		out.StructuredContent = withNote(res.StructuredContent, res.Truncated)
+	}
+	body, err := compact(out)
 	if err != nil {
 		return nil, err
 	}
 	return &rawResult{body: body}, nil
+}
+
+// noteKey is the member of cut structured content that says so.
+const noteKey = "_toolcrib"
+
+// withNote adds to a cut object what was cut of it and how to read on: some clients show a model nothing else of a result.
+func withNote(object json.RawMessage, note string) json.RawMessage {
+	members, ok := bytes.CutSuffix(bytes.TrimSpace(object), []byte("}"))
+	if !ok || !isObject(object) {
+		return object
+	}
+	said, err := compact(map[string]string{noteKey: note})
+	if err != nil {
+		return object
+	}
+	if members = bytes.TrimSpace(members); len(members) > 1 {
+		return slices.Concat(members, []byte(","), said[1:])
+	}
+	return said
 }
 
 // A rawResult is the result of a call as its source wrote it: also content of types that the SDK does not know.

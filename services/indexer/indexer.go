@@ -76,6 +76,9 @@ func New(ctx context.Context, b *bus.Bus, cfg Config, log *slog.Logger) (*Servic
 // Name returns "indexer".
 func (s *Service) Name() string { return "indexer" }
 
+// Ready returns nil once the sources and policies of all tenants are known.
+func (s *Service) Ready(ctx context.Context) error { return s.live.Loaded(ctx) }
+
 // Run indexes and answers until ctx is done.
 func (s *Service) Run(ctx context.Context) error {
 	return run.Group(ctx, s.live.Run,

@@ -42,6 +42,7 @@ type Service struct {
 	asking  tally                     // sources that the executor is being asked for
 	stale   chan staleness
 	sandbox *sandbox
+	stored  chan struct{} // closed once the file's policy layers are stored
 }
 
 const (
@@ -62,7 +63,7 @@ func New(ctx context.Context, b *bus.Bus, cfg Config, log *slog.Logger) (*Servic
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{bus: b, cfg: cfg, log: log, cpu: make(chan struct{}, runtime.GOMAXPROCS(0)), stale: make(chan staleness, mostStale), sandbox: newSandbox(b)}
+	s := &Service{bus: b, cfg: cfg, log: log, cpu: make(chan struct{}, runtime.GOMAXPROCS(0)), stale: make(chan staleness, mostStale), sandbox: newSandbox(b), stored: make(chan struct{})}
 	s.views, _ = lru.New[string, *view](keptViews)
 	s.counts, _ = lru.New[string, int](keptCounts)
 	var err error
@@ -79,16 +80,32 @@ func New(ctx context.Context, b *bus.Bus, cfg Config, log *slog.Logger) (*Servic
 	return s, err
 }
 
+// Keeps returns the streams and buckets whose settings are this service's to change, see [bus.Config].
+func Keeps() []string {
+	return []string{contracts.StreamTimers, contracts.BucketRuns, contracts.BucketPolicies, contracts.StoreCatalogues}
+}
+
 // Name returns "planner".
 func (s *Service) Name() string { return "planner" }
+
+// Ready returns nil once the policy layers of the file are stored and the sources and policies of all tenants are known.
+func (s *Service) Ready(ctx context.Context) error {
+	select {
+	case <-s.stored:
+		return s.state.Loaded(ctx)
+	case <-ctx.Done():
+		return contracts.Errorf(contracts.CodeUnavailable, "the policy layers of the file are not stored yet")
+	}
+}
 
 // Run plans until ctx is done, then finishes what it took, but for runs that wait for a source, which another
 // replica takes over. It returns nil on a clean stop. Call it once.
 func (s *Service) Run(ctx context.Context) error {
 	s.sandbox.begin()
 	// The file's layers are stored before anything is read, so that no run is planned without them.
-	err := s.storePolicies(ctx)
+	err := bus.Retry(ctx, func(err error) { s.log.Warn("policies are not stored yet", "err", err) }, s.storePolicies)
 	if err == nil {
+		close(s.stored)
 		err = run.Group(ctx, s.state.Run, s.serve)
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {

@@ -39,7 +39,11 @@ func (x *door) call(n int, id contracts.CallID, tool, args, options json.RawMess
 	if err != nil {
 		return nil, err
 	}
-	text, err := x.content.hide(o)
+	if o, err = x.content.hide(o); err != nil {
+		return nil, err
+	}
+	x.warn(o)
+	text, err := encode(o)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +74,7 @@ func (x *door) makeCall(id contracts.CallID, tool, args json.RawMessage) (*contr
 	if len(args) > 0 && args[0] != '{' {
 		return nil, control.Wrong("args", "want an object with the tool's arguments: tools.call(id, {…})")
 	}
-	args, err = x.content.show(args)
+	args, err = x.content.show(x.ctx, args)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +93,19 @@ func (x *door) makeCall(id contracts.CallID, tool, args json.RawMessage) (*contr
 		return nil, contracts.Errorf(contracts.CodeCancelled, "the body ended before the call")
 	}
 	return rec, nil
+}
+
+// warn has the log say that the body was not given all of a result: what it makes of the part would pass for what it makes of the whole.
+func (x *door) warn(o *contracts.Outcome) {
+	if o.Result == nil || o.Result.Truncated == "" {
+		return
+	}
+	const longest = 400
+	name := string(o.CallID)
+	if o.Tool != nil {
+		name = string(o.Tool.ID)
+	}
+	x.Log(engine.Log{Level: "warn", Text: names.Cut(fmt.Sprintf("%s: its result is only a part: %s", name, o.Result.Truncated), longest)})
 }
 
 func isControl(name string) bool {

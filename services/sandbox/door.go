@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/internal/core/live"
+	"github.com/toolcrib/toolcrib/internal/core/outputs"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 	"github.com/toolcrib/toolcrib/services/sandbox/engine"
@@ -55,6 +56,9 @@ func (s *Service) open(ctx context.Context, t contracts.TenantID, rec *contracts
 	}
 	x.counts.CatalogSize, x.counts.Sources = run.Plan.Catalogue.Size, run.Plan.Catalogue.Sources
 	x.ctx, x.close = context.WithCancel(ctx)
+	x.content.load = func(ctx context.Context, handle, path string, most int64) (json.RawMessage, error) {
+		return s.outputs.Value(ctx, x.place(), handle, path, most)
+	}
 	return x, nil
 }
 
@@ -119,6 +123,19 @@ func (x *door) answerer(a engine.Ask) func() (json.RawMessage, error) {
 	return func() (json.RawMessage, error) {
 		return nil, contracts.Errorf(contracts.CodeInvalid, "there is no tools.%s", string(a.Op))
 	}
+}
+
+// place is where results of the body belong.
+func (x *door) place() outputs.Place {
+	at := outputs.Place{Tenant: x.tenant, Run: x.body.Run}
+	p, err := x.s.live.Policy(x.tenant)
+	if err != nil {
+		at.Unreadable = true
+		return at
+	}
+	v := p.For(x.run.Request.Labels).Decide(outputs.ReadID)
+	at.Unreadable = !v.Allowed && v.Rule != ""
+	return at
 }
 
 // nameOf returns a tool's id as the body gave it, shortened for the result.

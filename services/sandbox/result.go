@@ -2,17 +2,16 @@ package sandbox
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/toolcrib/toolcrib/internal/core/cut"
+	"github.com/toolcrib/toolcrib/internal/core/outputs"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 	"github.com/toolcrib/toolcrib/services/sandbox/engine"
 )
-
-// longestValue is the most bytes of a value's JSON, by the specification.
-const longestValue = 256 << 10
 
 // end closes the door of a body that ended, cancels what it had asked for, and returns what comes of it.
 func (x *door) end(e engine.Ending) contracts.BodyEnd {
@@ -38,14 +37,9 @@ func (x *door) end(e engine.Ending) contracts.BodyEnd {
 		if len(r.Value) == 0 {
 			r.Value = []byte("null")
 		}
-		end.Content = x.content.shown(r.Value)
-		if len(r.Value) > longestValue {
-			var notes []string
-			r.Value, notes = cut.JSON(r.Value, longestValue)
-			if r.Value == nil {
-				r.Value = []byte("null")
-			}
-			cuts = append(cuts, fmt.Sprintf("value: %d bytes, at most %d are returned: %s", len(e.Value), longestValue, strings.Join(notes, ", ")))
+		var told string
+		if end.Content, told = x.fit(r); told != "" {
+			cuts = append(cuts, fmt.Sprintf("value of %d bytes: %s", len(e.Value), told))
 		}
 	}
 	if e.Dropped > 0 {
@@ -53,6 +47,34 @@ func (x *door) end(e engine.Ending) contracts.BodyEnd {
 	}
 	r.Truncated = strings.Join(cuts, "; ")
 	return end
+}
+
+// keepWithin bounds how long what a body returned may take to be kept.
+const keepWithin = time.Minute
+
+// fit brings the value of a body, and the content blocks that it refers to, within what is shown of them. It returns the blocks and what was cut.
+func (x *door) fit(r *contracts.BodyResult) (blocks []json.RawMessage, told string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.ctx), keepWithin)
+	defer cancel()
+	logs := 0
+	for _, l := range r.Logs {
+		logs += len(l.Text)
+	}
+	// The paths in it are those of the result that the model gets: its first block is the text of the whole.
+	whole := contracts.TextResult("", slices.Concat(json.RawMessage(`{"value":`), r.Value, json.RawMessage(`}`)))
+	whole.Content = append(whole.Content, x.content.shown(ctx, r.Value)...)
+	out := x.s.outputs.Keep(ctx, x.place(), outputs.ForValue(logs), whole)
+	if out.Truncated == "" {
+		return out.Content[1:], ""
+	}
+	var kept struct {
+		Value json.RawMessage `json:"value"`
+	}
+	if json.Unmarshal(out.StructuredContent, &kept) != nil || len(kept.Value) == 0 {
+		kept.Value = json.RawMessage("null")
+	}
+	r.Value, r.More = kept.Value, out.More
+	return out.Content[1 : len(out.Content)-1], out.Truncated
 }
 
 // cancel asks, in the background, for the end of calls that nobody awaits any more.

@@ -10,6 +10,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/core/bodies"
 	"github.com/toolcrib/toolcrib/internal/core/calls"
 	"github.com/toolcrib/toolcrib/internal/core/live"
+	"github.com/toolcrib/toolcrib/internal/core/outputs"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/internal/kit/run"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
@@ -31,6 +32,7 @@ type Service struct {
 	desk      *bodies.Desk
 	caller    *calls.Caller
 	live      *live.State
+	outputs   *outputs.Shelf
 	pool      *worker.Pool // nil where bodies cannot be run, for the reason
 	reason    string
 	admission *admission
@@ -59,6 +61,9 @@ func New(ctx context.Context, b *bus.Bus, cfg Config, log *slog.Logger) (*Servic
 	if s.live, err = live.Open(ctx, b); err != nil {
 		return nil, err
 	}
+	if s.outputs, err = outputs.Open(ctx, b); err != nil {
+		return nil, err
+	}
 	s.pool, err = worker.Open(ctx, worker.Config{
 		Command: cfg.Worker, CacheDir: cfg.CacheDir, Workers: cfg.Workers, Require: cfg.Require,
 	}, log)
@@ -69,6 +74,11 @@ func New(ctx context.Context, b *bus.Bus, cfg Config, log *slog.Logger) (*Servic
 	}
 	log.Info("bodies run in locked-down workers", "layers", s.pool.Layers())
 	return s, nil
+}
+
+// Keeps returns the streams and buckets whose settings are this service's to change, see [bus.Config].
+func Keeps() []string {
+	return []string{contracts.BucketBodies}
 }
 
 // Name returns "sandbox".

@@ -102,7 +102,7 @@ func TestBodyWaitsForClient(t *testing.T) {
 		t.Fatalf("record %+v, %v; want the body waiting", rec, err)
 	}
 	eventually(t, "more time is over than the body may take", func() bool { return time.Since(began) > limit+limit/2 })
-	if _, err := c.caller.Answer(t.Context(), tenant, r, rec.Waits[0], contracts.TextResult("from the client", nil)); err != nil {
+	if _, err := c.caller.Answer(t.Context(), tenant, r, rec.Waits[0], contracts.Outcome{Status: contracts.StatusOK, Result: contracts.TextResult("from the client", nil)}); err != nil {
 		t.Fatal(err)
 	}
 	end := ended(t, p)

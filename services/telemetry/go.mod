@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/google/go-cmp v0.7.0
 	github.com/nats-io/nats.go v1.55.0
+	github.com/toolcrib/toolcrib/internal/core v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/internal/kit v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/pkg/contracts v0.0.0-00010101000000-000000000000
 )
@@ -16,6 +17,7 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
+	github.com/goccy/go-yaml v1.19.2 // indirect
 	github.com/gofrs/flock v0.13.2 // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/google/uuid v1.6.0 // indirect
@@ -49,6 +51,7 @@ require (
 )
 
 replace (
+	github.com/toolcrib/toolcrib/internal/core => ../../internal/core
 	github.com/toolcrib/toolcrib/internal/kit => ../../internal/kit
 	github.com/toolcrib/toolcrib/pkg/contracts => ../../pkg/contracts
 )

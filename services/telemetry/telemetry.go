@@ -37,8 +37,16 @@ func New(ctx context.Context, b *bus.Bus, _ Config, log *slog.Logger) (*Service,
 	return &Service{b, reports, log}, err
 }
 
+// Keeps returns the streams and buckets whose settings are this service's to change, see [bus.Config].
+func Keeps() []string {
+	return []string{contracts.StreamEvents, contracts.StreamDead, contracts.StoreReports}
+}
+
 // Name returns "telemetry".
 func (s *Service) Name() string { return "telemetry" }
+
+// Ready returns nil: the service needs nothing but the bus.
+func (s *Service) Ready(context.Context) error { return nil }
 
 // Run records until ctx is done.
 func (s *Service) Run(ctx context.Context) error {

@@ -12,15 +12,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/core/config"
+	"github.com/toolcrib/toolcrib/internal/core/hosted"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/internal/kit/run"
 	"github.com/toolcrib/toolcrib/internal/kit/trace"
-	"github.com/toolcrib/toolcrib/pkg/contracts"
 	"github.com/toolcrib/toolcrib/services/executor"
 	"github.com/toolcrib/toolcrib/services/gateway"
 	"github.com/toolcrib/toolcrib/services/indexer"
@@ -55,12 +54,9 @@ type Node struct {
 	unused   func() error // ends what has begun to work before Run
 }
 
-// stopWithin is how long services may take to stop before the process gives up on them.
-const stopWithin = 20 * time.Second
-
 // Open starts the bus, opens every service and listens; requests are answered from Run on. Close it.
 func Open(ctx context.Context, cfg Config, log *slog.Logger) (_ *Node, err error) {
-	if err := supported(cfg.File); err != nil {
+	if err := hosted.Supported(cfg.File); err != nil {
 		return nil, err
 	}
 	n := &Node{}
@@ -72,10 +68,11 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (_ *Node, err error
 	if n.flush, err = trace.Setup(ctx, cfg.File.OTel.Endpoint, "toolcrib"); err != nil {
 		return nil, err
 	}
-	nats, err := natsConfig(cfg)
+	nats, err := hosted.NATS(cfg.File, cfg.Environ)
 	if err != nil {
 		return nil, err
 	}
+	nats.Dir = filepath.Join(cfg.Data, "nats")
 	if n.bus, err = bus.Open(ctx, nats, log); err != nil {
 		return nil, err
 	}
@@ -143,7 +140,7 @@ func Address(data string) string {
 }
 
 // Run works until ctx is done, and stops cleanly.
-func (n *Node) Run(ctx context.Context) error { return run.All(ctx, stopWithin, n.services...) }
+func (n *Node) Run(ctx context.Context) error { return run.All(ctx, hosted.StopWithin, n.services...) }
 
 // Close ends what Open began. Call it after Run.
 func (n *Node) Close() error {
@@ -160,50 +157,6 @@ func (n *Node) Close() error {
 		n.bus.Close()
 	}
 	return err
-}
-
-// supported refuses settings that the file may have and that no service of this build honours, rather than passing over them.
-func supported(c *config.Config) error {
-	refuse := func(path, value string) error {
-		return contracts.Errorf(contracts.CodeInvalid, "%s: %s is not supported by this build; leave it out", path, value)
-	}
-	if c.Index.Backend == "typesense" {
-		return refuse("index.backend", "typesense")
-	}
-	for _, id := range c.TenantIDs() {
-		for _, s := range c.Sources(id) {
-			if s.Expose == "bare" {
-				return refuse("expose of source "+s.Name, "bare")
-			}
-		}
-		if t := c.Tenants[id]; t.Limits.MaxRuns > 0 || c.Limits.MaxRuns > 0 {
-			return refuse("limits.maxRuns", "a limit")
-		}
-	}
-	return nil
-}
-
-func natsConfig(cfg Config) (bus.Config, error) {
-	nats := cfg.File.NATS
-	refs := config.Resolver{ReadFile: os.ReadFile, Lookup: func(name string) (string, bool) {
-		i := slices.IndexFunc(cfg.Environ, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
-		if i < 0 {
-			return "", false
-		}
-		return cfg.Environ[i][len(name)+1:], true
-	}}
-	url, err := nats.URL.Resolve(refs)
-	if err != nil {
-		return bus.Config{}, fmt.Errorf("nats.url: %w", err)
-	}
-	creds, err := nats.Creds.Resolve(refs)
-	if err != nil {
-		return bus.Config{}, fmt.Errorf("nats.creds: %w", err)
-	}
-	return bus.Config{
-		URL: url, Creds: creds, Replicas: nats.Replicas, Strict: nats.Durability == "strict",
-		Dir: filepath.Join(cfg.Data, "nats"),
-	}, nil
 }
 
 // adminToken returns the token of DATA/admin.token, which it makes where it is missing.

@@ -99,17 +99,14 @@ func (c *Caller) record(ctx context.Context, t contracts.TenantID, r contracts.R
 	if err != nil {
 		return err
 	}
-	if err := c.bus.Wake(ctx, key, string(q.ID)); err != nil {
-		// Nobody was woken, so the call can be taken back; else the sweeper of the executor wakes one later.
-		if contracts.CodeOf(err) == contracts.CodeRateLimited {
-			_, endErr := c.calls.Transition(ctx, key, EndUnstarted(contracts.Outcome{
-				Status: contracts.StatusRateLimited, Error: contracts.AsError(err), SideEffects: contracts.SideEffectsNone,
-			}))
-			return errors.Join(err, endErr)
-		}
-		return err
+	err = c.bus.Wake(ctx, key, string(q.ID))
+	if contracts.CodeOf(err) != contracts.CodeRateLimited {
+		return nil // the call is recorded: where nobody was woken, the sweeper of the executor wakes one later
 	}
-	return nil
+	_, endErr := c.calls.Transition(ctx, key, EndUnstarted(contracts.Outcome{
+		Status: contracts.StatusRateLimited, Error: contracts.AsError(err), SideEffects: contracts.SideEffectsNone,
+	}))
+	return errors.Join(err, endErr)
 }
 
 // same checks that the call under key is what rec asks for.
@@ -234,14 +231,9 @@ func (p *Pending) await(ctx context.Context, settled func(*contracts.Call) bool)
 	return rec, err
 }
 
-// Answer ends a call that waits for its caller with the result of the caller's tool. A
+// Answer ends a call that waits for its caller with what came of the caller's tool. A
 // call that does not wait for its caller is an error with [contracts.CodeConflict].
-func (c *Caller) Answer(ctx context.Context, t contracts.TenantID, r contracts.RunID, id contracts.CallID, result *contracts.Result) (*contracts.Call, error) {
-	o := contracts.Outcome{Status: contracts.StatusOK, Result: result}
-	if result.IsError {
-		o.Status, o.SideEffects = contracts.StatusError, contracts.SideEffectsDone
-		o.Error = contracts.Errorf(contracts.CodeToolError, "the client tool said that it failed")
-	}
+func (c *Caller) Answer(ctx context.Context, t contracts.TenantID, r contracts.RunID, id contracts.CallID, o contracts.Outcome) (*contracts.Call, error) {
 	key := contracts.CallKey(t, r, id)
 	_, err := c.End(ctx, key, o, func(rec *contracts.Call) error {
 		if rec.State != contracts.CallStateWaiting || rec.Waits != contracts.WaitsForClient {

@@ -121,7 +121,7 @@ func TestEndsOnce(t *testing.T) {
 	if err != nil || rec.Outcome.Status != contracts.StatusCancelled || rec.Outcome.SideEffects != contracts.SideEffectsNone {
 		t.Fatalf("outcome = %+v, %v; want cancelled without side effects", rec.Outcome, err)
 	}
-	if _, err := c.Answer(t.Context(), tenant, run, p.ID, contracts.TextResult("late", nil)); contracts.CodeOf(err) != contracts.CodeConflict {
+	if _, err := c.Answer(t.Context(), tenant, run, p.ID, contracts.Outcome{Status: contracts.StatusOK, Result: contracts.TextResult("late", nil)}); contracts.CodeOf(err) != contracts.CodeConflict {
 		t.Errorf("Answer after the end = %v, want conflict", err)
 	}
 	if err := c.Cancel(t.Context(), tenant, run, contracts.NewCallID()); contracts.CodeOf(err) != contracts.CodeNotFound {
@@ -167,7 +167,7 @@ func TestClientToolIsAnswered(t *testing.T) {
 	b, c := open(t)
 	run := contracts.NewRunID()
 	p := start(t, c, run, calls.Request{Tool: "open_file"})
-	if _, err := c.Answer(t.Context(), tenant, run, p.ID, contracts.TextResult("early", nil)); contracts.CodeOf(err) != contracts.CodeConflict {
+	if _, err := c.Answer(t.Context(), tenant, run, p.ID, contracts.Outcome{Status: contracts.StatusOK, Result: contracts.TextResult("early", nil)}); contracts.CodeOf(err) != contracts.CodeConflict {
 		t.Errorf("Answer before it waits = %v, want conflict", err)
 	}
 	tab, err := store.OpenTable[contracts.Call](t.Context(), b, contracts.BucketCalls)
@@ -197,7 +197,7 @@ func TestClientToolIsAnswered(t *testing.T) {
 	if rec, err := q.Await(t.Context()); err != nil || rec.Outcome.SideEffects != contracts.SideEffectsUnknown {
 		t.Errorf("cancelled while the client has it = %+v, %v; want unknown side effects", rec.Outcome, err)
 	}
-	rec, err := c.Answer(t.Context(), tenant, run, p.ID, contracts.TextResult("opened", nil))
+	rec, err := c.Answer(t.Context(), tenant, run, p.ID, contracts.Outcome{Status: contracts.StatusOK, Result: contracts.TextResult("opened", nil)})
 	if err != nil || rec.Outcome.Status != contracts.StatusOK || *rec.Outcome.Tool != ref {
 		t.Errorf("Answer = %+v, %v; want ok of %s", rec, err, ref.ID)
 	}
@@ -254,7 +254,7 @@ func TestAwaitEndTellsOfWaits(t *testing.T) {
 	if w := <-waits; w != contracts.WaitsForClient {
 		t.Fatalf("told that the call waits for %q", w)
 	}
-	if _, err := c.Answer(t.Context(), tenant, run, p.ID, contracts.TextResult("opened", nil)); err != nil {
+	if _, err := c.Answer(t.Context(), tenant, run, p.ID, contracts.Outcome{Status: contracts.StatusOK, Result: contracts.TextResult("opened", nil)}); err != nil {
 		t.Fatal(err)
 	}
 	if rec := <-ended; rec.State != contracts.CallStateFinished || rec.Body == "" {

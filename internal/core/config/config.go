@@ -16,7 +16,7 @@ const DefaultListen = "127.0.0.1:7420"
 
 // A Config is a configuration file. [Parse] makes one; of an empty file it is the default configuration.
 //
-// mcpServers, limits and profiles at the top are those of the tenant local, which
+// mcpServers, plugins, limits and profiles at the top are those of the tenant local, which
 // exists only where tenants is empty. [Config.Tenant] and the other methods hide this difference.
 // Safe for concurrent reading.
 type Config struct {
@@ -27,9 +27,11 @@ type Config struct {
 	ToolSearch ToolSearch                    `json:"toolSearch,omitzero" doc:"What the model sees where neither the run nor its profile or tenant says it. Default: the surface code."`
 	Policies   []PolicyLayer                 `json:"policies,omitempty" doc:"Policy layers for all tenants. Default: everything is allowed."`
 	OTel       OTel                          `json:"otel,omitzero" doc:"Where traces and metrics are sent."`
+	Network    Network                       `json:"network,omitzero" doc:"Addresses, besides public ones, that may be reached for what a document or another server names. Default: none."`
 	Tenants    map[contracts.TenantID]Tenant `json:"tenants,omitempty" doc:"The tenants of a hosted deployment by id, 1 to 63 characters of a-z, 0-9 and -. Default: one tenant, local, that needs no key on loopback."`
 
 	MCPServers map[string]MCPServer `json:"mcpServers,omitempty" hint:"servers,sources" doc:"MCP servers of tenant local by name, in the form that desktop clients use. Not together with tenants."`
+	Plugins    Plugins              `json:"plugins,omitzero" doc:"Other sources of tenant local. Not together with tenants."`
 	Limits     Limits               `json:"limits,omitzero" doc:"Limits of tenant local. Not together with tenants."`
 	Profiles   map[string]Profile   `json:"profiles,omitempty" doc:"Profiles of tenant local by name. Not together with tenants."`
 
@@ -43,6 +45,7 @@ type NATS struct {
 	Creds      Secret `json:"creds,omitzero" doc:"Path of a NATS credentials file. Needs url. Default: none."`
 	Replicas   int    `json:"replicas,omitempty" min:"1" max:"5" doc:"Copies of each stream and bucket. More than 1 needs url. Default 1."`
 	Durability string `json:"durability,omitempty" enum:",strict" doc:"strict syncs every write to disk before it counts. Default: within seconds, so that a killed process loses nothing but a lost machine may."`
+	Listen     string `json:"listen,omitempty" doc:"Address of this machine alone, such as 127.0.0.1:4222, at which the embedded server lets in the plugins that have a password. Not together with url. Default: it opens no port."`
 }
 
 // Index says where tools are searched.
@@ -68,6 +71,7 @@ type Tenant struct {
 	ToolSearch        ToolSearch           `json:"toolSearch,omitzero" doc:"What the model sees where neither the run nor its profile says it."`
 	ToolSearchManaged bool                 `json:"toolSearchManaged,omitempty" doc:"Whether the tenant's toolSearch beats those of runs, environment and profiles. Default false."`
 	Sources           map[string]MCPServer `json:"sources,omitempty" hint:"mcpServers,servers" doc:"MCP servers by name, in the form that desktop clients use."`
+	Plugins           Plugins              `json:"plugins,omitzero" doc:"Other sources of the tenant."`
 	Policies          []PolicyLayer        `json:"policies,omitempty" doc:"Policy layers of the tenant."`
 	Limits            Limits               `json:"limits,omitzero" doc:"Limits of the tenant."`
 	Profiles          map[string]Profile   `json:"profiles,omitempty" doc:"Profiles by name: what runs with that profile get."`

@@ -107,7 +107,7 @@ func TestLoadFull(t *testing.T) {
 	want := &Config{
 		Listen: "0.0.0.0:8000",
 		Data:   "/var/lib/toolcrib",
-		NATS:   NATS{secret(t, "nats://a:4222,nats://b:4222"), secret(t, "${env:CREDS_DIR}/toolcrib.creds"), 3, "strict"},
+		NATS:   NATS{secret(t, "nats://a:4222,nats://b:4222"), secret(t, "${env:CREDS_DIR}/toolcrib.creds"), 3, "strict", ""},
 		Index:  Index{"typesense", Typesense{secret(t, "https://search.example"), secret(t, "${file:typesense.key}")}},
 		ToolSearch: ToolSearch{
 			Choice: ToolSearchAuto, Mode: "tools", Percent: 25,
@@ -115,6 +115,7 @@ func TestLoadFull(t *testing.T) {
 		},
 		Policies: []PolicyLayer{{Deny: []string{"*:*:delete_*"}}, {Level: "agent", Name: "intern", Allow: []string{"mcp:calendar:*"}}},
 		OTel:     OTel{"https://otel.example/v1"},
+		Network:  Network{Private: true, Allow: []string{"169.254.10.0/24"}, Proxy: secret(t, "http://proxy.example:3128")},
 		Tenants: map[contracts.TenantID]Tenant{"globex": {}, "acme": {
 			Keys: []Key{{
 				"backend", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", []string{"runs", "read"},
@@ -134,6 +135,23 @@ func TestLoadFull(t *testing.T) {
 				},
 				"old": {Type: "sse", URL: secret(t, "http://old.example/sse")},
 			},
+			Plugins: Plugins{OpenAPI: map[string]OpenAPI{
+				"Shop API": {
+					URL:          secret(t, "https://shop.example/openapi.json"),
+					Server:       secret(t, "https://${env:SHOP}.shop.example/v2"),
+					Variables:    map[string]string{"region": "eu"},
+					Headers:      map[string]Secret{"X-Client": secret(t, "toolcrib")},
+					Auth:         map[string]Secret{"key": secret(t, "${file:/run/secrets/shop}"), "basic": secret(t, "ada:${env:PASSWORD}")},
+					Include:      []string{"tag:orders", "GET /v1/*"},
+					Exclude:      []string{"deleteOrder"},
+					Rename:       map[string]string{"listOrders": "orders", "PUT /v1/x": "put_x"},
+					Deprecated:   true,
+					LooseOutputs: true,
+					Network:      Network{Allow: []string{"10.1.2.3/16"}},
+					Timeout:      5000, AlwaysLoad: true, TrustAnnotations: true, Expose: "bare",
+				},
+				"local": {File: "testdata/apis/local.yaml", Disabled: true, Loading: "auto"},
+			}},
 			Policies: []PolicyLayer{{Deny: []string{"mcp:crm:drop_*"}}},
 			Limits:   Limits{50, 7, 1000},
 			Profiles: map[string]Profile{

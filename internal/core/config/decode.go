@@ -158,11 +158,14 @@ func (d *decoder) decodeString(n *node, path string, v reflect.Value, tag reflec
 	case enum != nil && !slices.Contains(enum, n.text):
 		d.add(path, "is %q; want %s", clip(n.text), allowed)
 	case strings.Contains(n.text, "${env:") || strings.Contains(n.text, "${file:"):
-		d.add(path, "cannot hold a reference; url, command, args, env, cwd, headers, creds and apiKey can")
+		d.add(path, "cannot hold a reference; %s can", mayRefer)
 	default:
 		v.SetString(n.text)
 	}
 }
+
+// mayRefer names the keys whose values can hold references.
+const mayRefer = "url, server, command, args, env, cwd, headers, auth, password, proxy, creds and apiKey"
 
 // stringFor says what is wanted in place of n where a string is.
 func stringFor(n *node) string {

@@ -115,17 +115,10 @@ func (s MCPServer) withDefaults() MCPServer {
 
 // validateServers checks the servers at path, and that no two have the same owner.
 func validateServers(r *report, path string, servers map[string]MCPServer) {
-	owners := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(servers)) {
-		at := join(path, name)
-		owner := contracts.OwnerName(name)
-		if owner == "" {
-			r.add(at, "the name of a server needs a letter a-z, a digit or _")
-		} else if other, taken := owners[owner]; taken {
-			r.add(at, "servers %q and %q would both be called %s; rename one", clip(other), clip(name), owner)
-		}
-		owners[owner] = name
-		servers[name].validate(r, at)
+	all := slices.Sorted(maps.Keys(servers))
+	validateOwners(r, path, "server", all)
+	for _, name := range all {
+		servers[name].validate(r, join(path, name))
 	}
 }
 
@@ -152,9 +145,7 @@ func (s MCPServer) validate(r *report, path string) {
 	if s.AlwaysLoad && s.Loading != "" && s.Loading != contracts.LoadingDirect {
 		r.add(join(path, "loading"), "is %s, but alwaysLoad means direct", s.Loading)
 	}
-	if u, ok := s.URL.literal(); ok && u != "" && !isHTTP(u) {
-		r.add(join(path, "url"), "is not an http or https URL")
-	}
+	validateURL(r, join(path, "url"), s.URL)
 }
 
 // LoadMCP reads a server file of a desktop client: .mcp.json, claude_desktop_config.json,

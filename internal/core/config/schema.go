@@ -43,6 +43,8 @@ func (g *schemaMaker) of(t reflect.Type, tag reflect.StructTag) map[string]any {
 	switch t {
 	case reflect.TypeFor[Secret]():
 		return map[string]any{"type": "string"}
+	case reflect.TypeFor[Path]():
+		return map[string]any{"type": "string"}
 	case reflect.TypeFor[ToolSearch]():
 		return map[string]any{"$ref": "#/$defs/ToolSearch"}
 	}

@@ -49,9 +49,12 @@ func (c *Config) validate(r *report) {
 		r.add("otel.endpoint", "is not an http or https URL")
 	}
 	c.NATS.validate(r)
+	c.validateGuests(r)
 	c.Index.validate(r)
 	validateLayers(r, "policies", c.Policies)
+	c.Network.validate(r, "network")
 	validateServers(r, "mcpServers", c.MCPServers)
+	c.Plugins.validate(r, "plugins")
 	validateProfiles(r, "profiles", c.Profiles)
 	if len(c.Tenants) == 0 {
 		return
@@ -62,6 +65,7 @@ func (c *Config) validate(r *report) {
 		}
 	}
 	local("mcpServers", c.MCPServers != nil, "sources")
+	local("plugins", c.Plugins.OpenAPI != nil || c.Plugins.Bus != nil, "plugins")
 	local("limits", c.Limits != Limits{}, "limits")
 	local("profiles", c.Profiles != nil, "profiles")
 	hashes := map[string]string{}
@@ -127,6 +131,7 @@ func (t Tenant) validate(r *report, path string, hashes map[string]string) {
 		r.add(join(path, "toolSearchManaged"), "needs a toolSearch of the tenant")
 	}
 	validateServers(r, join(path, "sources"), t.Sources)
+	t.Plugins.validate(r, join(path, "plugins"))
 	validateLayers(r, join(path, "policies"), t.Policies)
 	for i, l := range t.Policies {
 		if l.Level == "global" {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -47,17 +48,34 @@ func (v *Validator) Validate(args json.RawMessage) []contracts.FieldError {
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = json.RawMessage("{}")
 	}
-	value, values, err := decode(args, argsLimits())
+	wrong, err := v.fields(args)
 	if err != nil {
-		return []contracts.FieldError{{Message: clip("the arguments cannot be read: " + err.Error())}}
+		return []contracts.FieldError{{Message: clip("the arguments " + err.Error())}}
 	}
-	if err := v.check(value, values, len(args)); err != nil {
-		if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
-			return newReport(v.doc).fields(invalid)
-		}
-		return []contracts.FieldError{{Message: "the arguments cannot be checked: " + err.Error()}}
+	return wrong
+}
+
+// ValidateOutput checks what a tool answered as Validate checks arguments. What is too large or too costly to be checked
+// counts as right: an answer has no bounds of ours.
+func (v *Validator) ValidateOutput(answer json.RawMessage) []contracts.FieldError {
+	wrong, _ := v.fields(answer)
+	return wrong
+}
+
+// fields returns the wrong fields of a value, or why it cannot be checked.
+func (v *Validator) fields(raw json.RawMessage) ([]contracts.FieldError, error) {
+	value, values, err := decode(raw, argsLimits())
+	if err != nil {
+		return nil, fmt.Errorf("cannot be read: %w", err)
 	}
-	return nil
+	err = v.check(value, values, len(raw))
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+		return newReport(v.doc).fields(invalid), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot be checked: %w", err)
+	}
+	return nil, nil
 }
 
 func (v *Validator) check(value any, values, size int) (err error) {

@@ -325,3 +325,19 @@ func BenchmarkValidate(b *testing.B) {
 		})
 	}
 }
+
+func TestValidateOutput(t *testing.T) {
+	v, err := Compile(json.RawMessage(`{"type":"object","properties":{"items":{"type":"array","items":{"type":"integer"}}},"required":["items"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	many := `{"items":[1` + strings.Repeat(",1", argsLimits().values) + `]}`
+	for answer, wrong := range map[string]bool{`{"items":[1]}`: false, `{"items":["x"]}`: true, `{}`: true, many: false} {
+		if got := v.ValidateOutput(json.RawMessage(answer)); len(got) > 0 != wrong {
+			t.Errorf("ValidateOutput(%.40s) = %v", answer, got)
+		}
+	}
+	if len(v.Validate(json.RawMessage(many))) == 0 {
+		t.Error("arguments without end are taken")
+	}
+}

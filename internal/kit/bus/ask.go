@@ -45,7 +45,7 @@ func Ask[A any](ctx context.Context, b *Bus, t contracts.TenantID, v contracts.V
 		backoff.WithMaxInterval(500*time.Millisecond), backoff.WithMaxElapsedTime(5*time.Second))
 	err = backoff.Retry(func() error {
 		var err error
-		reply, err = b.Conn.RequestMsgWithContext(ctx, m)
+		reply, err = b.request(ctx, v, m)
 		if err != nil && !errors.Is(err, nats.ErrNoResponders) {
 			return backoff.Permanent(err)
 		}
@@ -72,6 +72,30 @@ func Ask[A any](ctx context.Context, b *Bus, t contracts.TenantID, v contracts.V
 	return answer, nil
 }
 
+// request sends a question and returns the reply. Where the server was lost meanwhile, and the question or its answer with it, it is asked again.
+func (b *Bus) request(ctx context.Context, v contracts.Verb, m *nats.Msg) (*nats.Msg, error) {
+	if v.Once() {
+		return b.Conn.RequestMsgWithContext(ctx, m)
+	}
+	for {
+		back := b.Reconnected()
+		try, cancel := context.WithCancel(ctx)
+		go func() {
+			select {
+			case <-back:
+				cancel()
+			case <-try.Done():
+			}
+		}()
+		reply, err := b.Conn.RequestMsgWithContext(try, m)
+		lost := err != nil && try.Err() != nil && ctx.Err() == nil
+		cancel()
+		if !lost {
+			return reply, err
+		}
+	}
+}
+
 // An Answerer answers the questions of one verb. Make one with [Answers].
 type Answerer struct {
 	verb contracts.Verb
@@ -96,6 +120,9 @@ const mostQuestions = 256
 // Serve answers questions as service name until ctx is done, then finishes those
 // it took and returns nil. Replicas of equal name share the questions.
 func (b *Bus) Serve(ctx context.Context, name string, answerers ...Answerer) error {
+	what := "answers of " + name
+	b.begins(what)
+	defer b.well(what)
 	svc, err := micro.AddService(b.Conn, micro.Config{Name: name, Version: "1.0.0"})
 	if err != nil {
 		return fmt.Errorf("serve %s: %w", name, err)
@@ -119,10 +146,32 @@ func (b *Bus) Serve(ctx context.Context, name string, answerers ...Answerer) err
 	if err := b.Conn.Flush(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("serve %s: %w", name, err)
 	}
+	b.well(what)
 	<-ctx.Done()
 	svc.Stop()
+	b.handOver(ctx)
 	running.Wait()
 	return nil
+}
+
+// handOverWithin bounds how long a stopping service waits for the questions that are on their way to it.
+const handOverWithin = 2 * time.Second
+
+// handOver waits until the handlers were called with everything that the server had sent before.
+func (b *Bus) handOver(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handOverWithin)
+	defer cancel()
+	if b.Conn.FlushWithContext(ctx) != nil {
+		return
+	}
+	done := make(chan struct{})
+	if b.Conn.Barrier(func() { close(done) }) != nil {
+		return
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }
 
 func (b *Bus) answer(ctx context.Context, a Answerer, r micro.Request) {

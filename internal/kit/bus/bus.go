@@ -5,12 +5,15 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -25,8 +28,19 @@ import (
 type Config struct {
 	// URL of an outside server, such as nats://127.0.0.1:4222. Empty starts one in this process that opens no port.
 	URL string
-	// Creds is the path of the credentials file for URL; empty for none.
+	// Creds is the path of the credentials for URL, a NATS credentials file or one with the seed of a key; empty for none.
 	Creds string
+	// Name is that of the connection and of its inboxes, see [InboxPrefix]; empty means toolcrib.
+	Name string
+	// Wait is called with what went wrong each time that the server at URL was not reached, and then it is tried again.
+	// Nil has Open return the error instead.
+	Wait func(error)
+	// Keeps names the streams and buckets that this service brings up to what it wants of them, where they exist; nil means all. Of the others
+	// it only makes those that are missing.
+	Keeps []string
+	// Listen is an address of this machine alone, such as 127.0.0.1:4222, at which the embedded server lets Guests in; empty opens no port.
+	Listen string
+	Guests []Guest
 	// Dir holds the embedded server's files; it is made where it is missing and used by one process at a time.
 	Dir string
 	// Replicas of streams and buckets: 1 (the default of 0), 3 or 5.
@@ -42,9 +56,21 @@ type Bus struct {
 	JS       jetstream.JetStream
 	log      *slog.Logger
 	replicas int
+	keeps    []string
 	server   *server.Server
 	lock     *flock.Flock
+
+	ctx        context.Context // done once the Bus is closed
+	cancel     context.CancelFunc
+	background sync.WaitGroup
+
+	mu       sync.Mutex
+	kept     []kept
+	troubles map[string]error // by what does not work
+	again    chan struct{}    // closed and replaced when the server is back
 }
+
+func (c *Config) name() string { return cmp.Or(c.Name, "toolcrib") }
 
 // Open starts or reaches the server that cfg names and makes the streams that
 // are missing. A nil log is silent. Close the Bus after everything that uses it.
@@ -52,14 +78,15 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (_ *Bus, err error)
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	b := &Bus{log: log, replicas: max(cfg.Replicas, 1)}
+	b := &Bus{log: log, replicas: max(cfg.Replicas, 1), keeps: cfg.Keeps, troubles: map[string]error{}, again: make(chan struct{})}
+	b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
 			b.Close()
 		}
 	}()
 	if cfg.URL != "" {
-		err = b.connect(cfg)
+		err = b.reach(ctx, cfg)
 	} else {
 		err = b.embed(cfg)
 	}
@@ -69,18 +96,11 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (_ *Bus, err error)
 	if b.JS, err = jetstream.New(b.Conn); err != nil {
 		return nil, fmt.Errorf("use jetstream: %w", err)
 	}
-	return b, b.provision(ctx)
-}
-
-func (b *Bus) connect(cfg Config) (err error) {
-	opts := []nats.Option{nats.Name("toolcrib"), nats.MaxReconnects(-1)}
-	if cfg.Creds != "" {
-		opts = append(opts, nats.UserCredentials(cfg.Creds))
+	prepare := func(ctx context.Context) error { return b.Keep(ctx, "streams", b.provision) }
+	if cfg.Wait == nil {
+		return b, prepare(ctx)
 	}
-	if b.Conn, err = nats.Connect(cfg.URL, opts...); err != nil {
-		return fmt.Errorf("connect to nats at %s: %w", cfg.URL, err)
-	}
-	return nil
+	return b, Retry(ctx, cfg.Wait, prepare)
 }
 
 func (b *Bus) embed(cfg Config) error {
@@ -98,11 +118,16 @@ func (b *Bus) embed(cfg Config) error {
 		b.lock = nil
 		return contracts.Errorf(contracts.CodeConflict, "the data directory %s is used by another process", cfg.Dir)
 	}
-	s, err := server.NewServer(&server.Options{
+	opts := &server.Options{
 		ServerName: "toolcrib", DontListen: true, NoSigs: true, NoLog: true,
 		JetStream: true, StoreDir: cfg.Dir,
 		SyncInterval: time.Second, SyncAlways: cfg.Strict,
-	})
+	}
+	own, err := cfg.door(opts)
+	if err != nil {
+		return err
+	}
+	s, err := server.NewServer(opts)
 	if err != nil {
 		return fmt.Errorf("make the embedded nats server: %w", err)
 	}
@@ -111,7 +136,7 @@ func (b *Bus) embed(cfg Config) error {
 	if !s.ReadyForConnections(time.Minute) {
 		return errors.New("the embedded nats server is not ready after a minute")
 	}
-	if b.Conn, err = nats.Connect("", nats.InProcessServer(s), nats.Name("toolcrib")); err != nil {
+	if b.Conn, err = nats.Connect("", append(own, nats.InProcessServer(s), nats.Name("toolcrib"))...); err != nil {
 		return fmt.Errorf("connect to the embedded nats server: %w", err)
 	}
 	return nil
@@ -119,6 +144,10 @@ func (b *Bus) embed(cfg Config) error {
 
 // Close ends the connection and, where it was embedded, the server. It waits for both.
 func (b *Bus) Close() {
+	b.mu.Lock()
+	b.cancel()
+	b.mu.Unlock()
+	b.background.Wait()
 	if b.Conn != nil {
 		b.Conn.Close()
 	}
@@ -131,16 +160,16 @@ func (b *Bus) Close() {
 	}
 }
 
-// Healthy returns nil while the server answers.
-func (b *Bus) Healthy(ctx context.Context) error {
-	if _, err := b.JS.AccountInfo(ctx); err != nil {
-		return contracts.Errorf(contracts.CodeUnavailable, "nats does not answer: %w", err)
-	}
-	return nil
-}
+func (b *Bus) closing() bool { return b.ctx.Err() != nil }
 
 // Replicas returns how many replicas streams and buckets are to have.
 func (b *Bus) Replicas() int { return b.replicas }
+
+// Log returns the log of what happens on the bus; never nil.
+func (b *Bus) Log() *slog.Logger { return b.log }
+
+// Keeps reports whether a stream or bucket that exists is to be brought up to what this service wants of it.
+func (b *Bus) Keeps(name string) bool { return b.keeps == nil || slices.Contains(b.keeps, name) }
 
 const (
 	eventsMaxAge   = 7 * 24 * time.Hour
@@ -168,9 +197,28 @@ func (b *Bus) provision(ctx context.Context) error {
 		{Name: contracts.StreamDead, Subjects: []string{"dead.>"}, MaxAge: deadMaxAge, AllowDirect: true},
 	} {
 		c.Replicas = b.replicas
-		if _, err := b.JS.CreateOrUpdateStream(ctx, c); err != nil {
+		if err := b.ensure(ctx, c); err != nil {
 			return fmt.Errorf("make stream %s: %w", c.Name, err)
 		}
 	}
 	return nil
+}
+
+// ensure makes a stream where it is missing, and brings it up to cfg where the Bus keeps it. Others may do the same at the same time.
+func (b *Bus) ensure(ctx context.Context, cfg jetstream.StreamConfig) error {
+	if b.Keeps(cfg.Name) {
+		_, err := b.JS.CreateOrUpdateStream(ctx, cfg)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another was faster, with other settings
+			_, err = b.JS.UpdateStream(ctx, cfg)
+		}
+		return err
+	}
+	_, err := b.JS.Stream(ctx, cfg.Name)
+	if !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return err
+	}
+	if _, err = b.JS.CreateStream(ctx, cfg); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return nil
+	}
+	return err
 }

@@ -81,46 +81,144 @@ type Consumer struct {
 
 const defaultLost = 30 * time.Second
 
-// Consume handles messages until ctx is done, then finishes those it took and returns nil.
+// heartbeat is how often the server says that a consumer without news is there.
+const heartbeat = 5 * time.Second
+
+// Consume handles messages until ctx is done, then finishes those it took and returns nil. Where the server is lost, or
+// loses the consumer, it goes on when both are there again.
 func (b *Bus) Consume(ctx context.Context, c Consumer, h Handler) error {
-	workers := cmp.Or(c.Workers, 16)
-	lost := cmp.Or(c.Lost, defaultLost)
-	cfg := jetstream.ConsumerConfig{
-		Durable: c.Durable, FilterSubjects: c.Filters, AckPolicy: jetstream.AckExplicitPolicy,
-		AckWait: lost, MaxDeliver: -1, MaxAckPending: max(1000, 4*workers), Replicas: b.replicas,
+	c.Workers = cmp.Or(c.Workers, 16)
+	c.Lost = cmp.Or(c.Lost, defaultLost)
+	f := &follower{
+		settler: &settler{bus: b, log: b.log.With("consumer", c.Durable), durable: c.Durable, stream: c.Stream, maxTries: cmp.Or(c.MaxTries, 8), lost: c.Lost},
+		name:    "consumer " + c.Durable, c: c, handler: h, slots: make(chan struct{}, c.Workers),
 	}
-	if c.Unbounded {
+	defer f.close()
+	b.begins(f.name)
+	defer b.well(f.name)
+	for try := 1; ; try++ {
+		began := time.Now()
+		err := f.follow(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil: // the server was away
+			try = 0
+			continue
+		case !Lost(err):
+			return err
+		case time.Since(began) > longestPause:
+			try = 1
+		}
+		b.ails(f.name, err)
+		sleep(ctx, pauseBefore(try))
+	}
+}
+
+// A follower handles the messages of one consumer.
+type follower struct {
+	*settler
+	name    string
+	c       Consumer
+	handler Handler
+	slots   chan struct{} // held by the messages that are handled
+
+	mu      sync.Mutex
+	over    bool // no more messages are taken
+	running sync.WaitGroup
+}
+
+func (f *follower) config() jetstream.ConsumerConfig {
+	cfg := jetstream.ConsumerConfig{
+		Durable: f.c.Durable, AckPolicy: jetstream.AckExplicitPolicy,
+		AckWait: f.c.Lost, MaxDeliver: -1, MaxAckPending: max(1000, 4*f.c.Workers), Replicas: f.bus.replicas,
+	}
+	if f.c.Unbounded {
 		cfg.MaxAckPending = -1
 	}
-	cons, err := b.JS.CreateOrUpdateConsumer(ctx, c.Stream, cfg)
-	if err != nil {
-		return fmt.Errorf("make consumer %s: %w", c.Durable, err)
+	if len(f.c.Filters) == 1 { // which then stands in the subject of the request, where permissions see it
+		cfg.FilterSubject = f.c.Filters[0]
+	} else {
+		cfg.FilterSubjects = f.c.Filters
 	}
-	s := &settler{bus: b, log: b.log.With("consumer", c.Durable), durable: c.Durable, stream: c.Stream, maxTries: cmp.Or(c.MaxTries, 8), lost: lost}
-	slots := make(chan struct{}, workers)
-	var running sync.WaitGroup
-	cc, err := cons.Consume(func(msg jetstream.Msg) {
-		slots <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slots }()
-			s.run(context.WithoutCancel(ctx), msg, h)
-		})
-	}, jetstream.PullMaxMessages(workers), jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
-		if ctx.Err() == nil {
-			s.log.Debug("consume", "err", err)
-		}
-	}))
+	return cfg
+}
+
+// follow handles messages until ctx is done or the consumer does not answer. It returns nil where the server was away: the consumer is
+// to be made again.
+func (f *follower) follow(ctx context.Context) error {
+	back := f.bus.Reconnected()
+	cons, err := f.bus.JS.CreateOrUpdateConsumer(ctx, f.c.Stream, f.config())
 	if err != nil {
-		return fmt.Errorf("consume %s: %w", c.Durable, err)
+		return fmt.Errorf("make consumer %s: %w", f.c.Durable, err)
 	}
-	defer running.Wait()
+	gone := make(chan error, 1)
+	cc, err := cons.Consume(f.take(ctx), jetstream.PullMaxMessages(f.c.Workers), jetstream.PullHeartbeat(heartbeat),
+		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+			f.log.Debug("consume", "err", err)
+			if Lost(err) {
+				select {
+				case gone <- err:
+				default:
+				}
+			}
+		}))
+	if err != nil {
+		return fmt.Errorf("consume %s: %w", f.c.Durable, err)
+	}
+	f.bus.well(f.name)
 	select {
 	case <-ctx.Done():
-		cc.Drain()
-		<-cc.Closed()
+		f.drain(cc)
 		return nil
+	case err = <-gone:
 	case <-cc.Closed():
-		return fmt.Errorf("consume %s: the server closed the consumer", c.Durable)
+		err = jetstream.ErrConsumerDeleted
+	case <-back:
+	}
+	cc.Drain() // what has come is handled beside what will
+	if err != nil {
+		return fmt.Errorf("consume %s: %w", f.c.Durable, err)
+	}
+	return nil
+}
+
+// drain has no more messages come, and takes those that have. Where the server is away they come again, to somebody, when it is back.
+func (f *follower) drain(cc jetstream.ConsumeContext) {
+	cc.Drain()
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for f.bus.Conn.IsConnected() {
+		select {
+		case <-cc.Closed():
+			return
+		case <-look.C:
+		}
+	}
+}
+
+// close waits for the messages that are handled. None is taken after it.
+func (f *follower) close() {
+	f.mu.Lock()
+	f.over = true
+	f.mu.Unlock()
+	f.running.Wait()
+}
+
+// take returns what is called with each message, one at a time.
+func (f *follower) take(ctx context.Context) jetstream.MessageHandler {
+	return func(msg jetstream.Msg) {
+		f.slots <- struct{}{}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.over {
+			<-f.slots
+			return
+		}
+		f.running.Go(func() {
+			defer func() { <-f.slots }()
+			f.run(context.WithoutCancel(ctx), msg, f.handler)
+		})
 	}
 }
 

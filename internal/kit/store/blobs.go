@@ -30,9 +30,16 @@ func OpenBlobs(ctx context.Context, b *bus.Bus, name string) (*Blobs, error) {
 	if name == contracts.StorePayloads {
 		cfg.TTL = payloadMaxAge
 	}
-	os, err := b.JS.CreateOrUpdateObjectStore(ctx, cfg)
+	var os jetstream.ObjectStore
+	err := open(ctx, b, name, opening[jetstream.ObjectStore]{
+		open:   func(ctx context.Context) (jetstream.ObjectStore, error) { return b.JS.ObjectStore(ctx, name) },
+		create: func(ctx context.Context) (jetstream.ObjectStore, error) { return b.JS.CreateObjectStore(ctx, cfg) },
+		update: func(ctx context.Context) (jetstream.ObjectStore, error) {
+			return b.JS.CreateOrUpdateObjectStore(ctx, cfg)
+		},
+	}, &os)
 	if err != nil {
-		return nil, fmt.Errorf("open store %s: %w", name, err)
+		return nil, err
 	}
 	known, _ := lru.New[string, struct{}](10_000)
 	return &Blobs{os, name, known}, nil

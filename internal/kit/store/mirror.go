@@ -19,6 +19,7 @@ import (
 // A Mirror holds a small bucket in memory, kept up to date by [Mirror.Run]. Safe for
 // concurrent use; records are shared and must not be changed.
 type Mirror[T any] struct {
+	bus  *bus.Bus
 	kv   jetstream.KeyValue
 	name string
 	log  *slog.Logger
@@ -28,6 +29,7 @@ type Mirror[T any] struct {
 	last    uint64        // revision of the newest change that records have
 	changed chan struct{} // closed and replaced at each change
 	loaded  chan struct{} // closed once the bucket was read whole
+	once    sync.Once     // of that
 }
 
 // OpenMirror opens the bucket, and makes it where it is missing. The mirror is empty until Run.
@@ -37,30 +39,32 @@ func OpenMirror[T any](ctx context.Context, b *bus.Bus, bucket string) (*Mirror[
 		return nil, err
 	}
 	return &Mirror[T]{
-		kv: kv, name: bucket, log: slog.New(slog.DiscardHandler), records: map[contracts.TenantID]map[contracts.Key]*T{},
+		bus: b, kv: kv, name: bucket, log: b.Log(), records: map[contracts.TenantID]map[contracts.Key]*T{},
 		changed: make(chan struct{}), loaded: make(chan struct{}),
 	}, nil
 }
 
 // Run follows the bucket until ctx is done.
 func (m *Mirror[T]) Run(ctx context.Context) error {
-	for first := true; ; first = false {
-		err := m.follow(ctx, first)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if first && err != nil {
-			return err
-		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return nil
+	for ctx.Err() == nil {
+		back := m.bus.Reconnected()
+		if err := m.follow(ctx, back); err != nil {
+			m.log.Warn("bucket not followed", "bucket", m.name, "err", err)
+			select {
+			case <-time.After(followAgain):
+			case <-back:
+			case <-ctx.Done():
+			}
 		}
 	}
+	return nil
 }
 
-func (m *Mirror[T]) follow(ctx context.Context, first bool) error {
+// followAgain is the pause after a bucket could not be followed.
+const followAgain = time.Second
+
+// follow reads the bucket and follows it until ctx is done or the server was away, which can have changes missed.
+func (m *Mirror[T]) follow(ctx context.Context, back <-chan struct{}) error {
 	w, err := m.kv.WatchAll(ctx)
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", m.name, err)
@@ -71,14 +75,16 @@ func (m *Mirror[T]) follow(ctx context.Context, first bool) error {
 		case e, ok := <-w.Updates():
 			switch {
 			case !ok:
-				return nil
-			case e != nil:
+				return fmt.Errorf("watch %s: the server closed it", m.name)
+			case e == nil:
+				m.once.Do(func() { close(m.loaded) })
+			default:
 				if err := m.apply(e); err != nil {
 					m.log.Error("mirror", "bucket", m.name, "err", err)
 				}
-			case first:
-				close(m.loaded)
 			}
+		case <-back:
+			return nil
 		case <-ctx.Done():
 			return nil
 		}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -37,20 +38,61 @@ func retention(bucket string) time.Duration {
 	switch bucket {
 	case contracts.BucketRuns:
 		return 30 * 24 * time.Hour
-	case contracts.BucketCalls, contracts.BucketBodies:
+	case contracts.BucketCalls, contracts.BucketBodies, contracts.BucketSeats:
 		return 7 * 24 * time.Hour
 	}
 	return 0
 }
 
-func openBucket(ctx context.Context, b *bus.Bus, bucket string) (jetstream.KeyValue, error) {
-	kv, err := b.JS.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+func openBucket(ctx context.Context, b *bus.Bus, bucket string) (kv jetstream.KeyValue, err error) {
+	cfg := jetstream.KeyValueConfig{
 		Bucket: bucket, History: 1, TTL: retention(bucket), Storage: jetstream.FileStorage, Replicas: b.Replicas(),
+	}
+	err = open(ctx, b, bucket, opening[jetstream.KeyValue]{
+		open:   func(ctx context.Context) (jetstream.KeyValue, error) { return b.JS.KeyValue(ctx, bucket) },
+		create: func(ctx context.Context) (jetstream.KeyValue, error) { return b.JS.CreateKeyValue(ctx, cfg) },
+		update: func(ctx context.Context) (jetstream.KeyValue, error) { return b.JS.CreateOrUpdateKeyValue(ctx, cfg) },
+	}, &kv)
+	return kv, err
+}
+
+// An opening is the ways to open a bucket: as it is, where it is missing, and whatever it is.
+type opening[B any] struct {
+	open, create, update func(context.Context) (B, error)
+}
+
+// open opens a bucket, and makes it where it is missing, now and when the server lost it.
+func open[B any](ctx context.Context, b *bus.Bus, name string, ways opening[B], into *B) error {
+	var once sync.Once
+	err := b.Keep(ctx, name, func(ctx context.Context) error {
+		opened, err := ways.bucket(ctx, b.Keeps(name))
+		if err == nil {
+			once.Do(func() { *into = opened })
+		}
+		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open bucket %s: %w", bucket, err)
+		return fmt.Errorf("open the bucket %s: %w", name, err)
 	}
-	return kv, nil
+	return nil
+}
+
+func (ways opening[B]) bucket(ctx context.Context, keeps bool) (B, error) {
+	if keeps {
+		opened, err := ways.update(ctx)
+		if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			return opened, err
+		}
+		return ways.open(ctx) // another was faster, with other settings
+	}
+	opened, err := ways.open(ctx)
+	if !errors.Is(err, jetstream.ErrBucketNotFound) {
+		return opened, err
+	}
+	if opened, err = ways.create(ctx); errors.Is(err, jetstream.ErrBucketExists) {
+		return ways.open(ctx)
+	}
+	return opened, err
 }
 
 // OpenTable opens the bucket, and makes it where it is missing.

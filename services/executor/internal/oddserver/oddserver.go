@@ -222,6 +222,11 @@ func (s *server) call(m message, stop <-chan struct{}) {
 		}
 	case "big":
 		s.text(m.ID, strings.Repeat("x", args.Bytes))
+	case "items": // listed by who wants it
+		list := strings.TrimSuffix(strings.Repeat(`{"id":12345678901234567890,"ok":true},`, args.Bytes), ",")
+		s.reply(m.ID, `{"content":[],"structuredContent":{"items":[`+list+`]}}`)
+	case "picture":
+		s.reply(m.ID, `{"content":[{"type":"image","mimeType":"image/png","data":"`+strings.Repeat("QUJD", args.Bytes/3)+`"}]}`)
 	case "precise":
 		s.reply(m.ID, `{"content":[],"structuredContent":{"z":12345678901234567890,"a":1.10}}`)
 	case "holo":

@@ -9,6 +9,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolcrib/toolcrib/pkg/contracts"
+	"github.com/toolcrib/toolcrib/services/executor/internal/mcpform"
 )
 
 // Call calls a tool; args must be a JSON object. meta goes along in the request's _meta. Where ctx ends first
@@ -62,15 +63,11 @@ func (c *Conn) result(raw json.RawMessage) (*contracts.Result, error) {
 	if asksForInput(raw) {
 		return nil, contracts.Errorf(contracts.CodeToolError, "the tool asks for input in mid-call, which cannot be given to it")
 	}
-	var r contracts.Result
-	if err := json.Unmarshal(raw, &r); err != nil {
+	r := mcpform.Result(raw)
+	if r == nil {
 		return nil, contracts.Errorf(contracts.CodeToolError, "the server's answer is no result of a tool")
 	}
-	if r.Content == nil {
-		r.Content = []json.RawMessage{}
-	}
-	r.StructuredContent, r.Truncated = present(r.StructuredContent), ""
-	return &r, nil
+	return r, nil
 }
 
 // asksForInput reports whether a result is a question of the server and not yet the end of the call.

@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolcrib/toolcrib/pkg/contracts"
+	"github.com/toolcrib/toolcrib/services/executor/internal/mcpform"
 )
 
 const (
@@ -45,7 +46,7 @@ func (c *Conn) List(ctx context.Context) (*contracts.Listing, []contracts.Skippe
 			return nil, nil, c.cfg.unavailable(fmt.Sprintf("list tools: the listing has more than %d MiB", mostListingBytes>>20))
 		}
 		for _, raw := range page.Tools {
-			if t, skip := parseTool(raw); skip != nil {
+			if t, skip := mcpform.Tool(raw); skip != nil {
 				skipped = append(skipped, *skip)
 			} else {
 				l.Tools = append(l.Tools, *t)
@@ -90,55 +91,4 @@ func (c *Conn) page(ctx context.Context, cursor string) (*page, error) {
 		return nil, errors.New("the answer is no list of tools")
 	}
 	return p, nil
-}
-
-// parseTool reads one tool of a listing, or says why it cannot be one.
-func parseTool(raw json.RawMessage) (*contracts.Tool, *contracts.SkippedTool) {
-	var named struct {
-		Name any `json:"name"`
-	}
-	json.Unmarshal(raw, &named) // whatever it is, the name is worth telling
-	name, _ := named.Name.(string)
-	skip := func(format string, args ...any) (*contracts.Tool, *contracts.SkippedTool) {
-		return nil, &contracts.SkippedTool{Name: name, Reason: fmt.Sprintf(format, args...)}
-	}
-	var w struct {
-		Name         string          `json:"name"`
-		Title        string          `json:"title"`
-		Description  string          `json:"description"`
-		InputSchema  json.RawMessage `json:"inputSchema"`
-		OutputSchema json.RawMessage `json:"outputSchema"`
-		Annotations  *struct {
-			contracts.Annotations
-			Title string `json:"title"`
-		} `json:"annotations"`
-		Meta json.RawMessage `json:"_meta"`
-	}
-	if err := json.Unmarshal(raw, &w); err != nil {
-		if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field != "" {
-			return skip("%s: it is a JSON %s", e.Field, e.Value)
-		}
-		return skip("it is no JSON object with the fields of a tool")
-	}
-	t := &contracts.Tool{
-		Name: w.Name, Title: w.Title, Description: w.Description,
-		InputSchema: present(w.InputSchema), OutputSchema: present(w.OutputSchema), Meta: present(w.Meta),
-	}
-	if w.Annotations != nil {
-		if t.Title == "" {
-			t.Title = w.Annotations.Title
-		}
-		if a := w.Annotations.Annotations; a != (contracts.Annotations{}) {
-			t.Annotations = &a
-		}
-	}
-	return t, nil
-}
-
-// present returns raw, nil where it is null.
-func present(raw json.RawMessage) json.RawMessage {
-	if string(raw) == "null" {
-		return nil
-	}
-	return raw
 }

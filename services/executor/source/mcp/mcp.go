@@ -11,13 +11,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolcrib/toolcrib/internal/core/guard"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
@@ -35,6 +35,8 @@ type Config struct {
 	URL     string
 	SSE     bool              // the older SSE transport in place of Streamable HTTP
 	Headers map[string]string // of every request to the host of URL
+	// Network says which addresses, besides public ones, may be connected to where the server leads elsewhere. That of URL may be.
+	Network guard.Config
 
 	// Secrets are texts to be kept out of errors; those of Env and Headers are in any case.
 	Secrets []string
@@ -51,7 +53,7 @@ type Conn struct {
 	cfg     Config
 	session *sdk.ClientSession
 	process *process        // nil for an address
-	web     *http.Transport // nil for a process
+	web     *guard.Client   // nil for a process
 	ctx     context.Context // ends with Close; calls end with it
 	cancel  context.CancelFunc
 	done    chan struct{}
@@ -106,7 +108,7 @@ func dialWeb(ctx context.Context, cfg Config, changed func()) (*Conn, error) {
 		t = &sdk.SSEClientTransport{Endpoint: cfg.URL, HTTPClient: web.client()}
 	}
 	if c.session, err = client(changed).Connect(ctx, t, nil); err != nil {
-		web.base.CloseIdleConnections()
+		web.base.CloseIdle()
 		return nil, c.lost(ctx, "", err)
 	}
 	c.watch()
@@ -152,7 +154,7 @@ func (c *Conn) Close() {
 		return
 	}
 	within(closed, closeLimit)
-	c.web.CloseIdleConnections()
+	c.web.CloseIdle()
 }
 
 // unavailable returns the error for a server that cannot be reached, with why.

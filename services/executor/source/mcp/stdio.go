@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// longestMessage bounds one message of a server, in bytes.
-	longestMessage = 32 << 20
+	// longestMessage bounds one message of a server, in bytes: more than is kept of any result.
+	longestMessage = 72 << 20
 	// mostNoise bounds what a server may write between two messages that mean something, in bytes.
-	mostNoise = 64 << 20
+	mostNoise = 96 << 20
 	// mostAsked bounds the requests of a server that are under way.
 	mostAsked = 1000
 	// changeEvery is how often the session hears at most that the tools changed.

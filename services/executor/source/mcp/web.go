@@ -9,11 +9,14 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
+
+	"github.com/toolcrib/toolcrib/internal/core/guard"
 )
 
 // A web sends the requests of one connection to an address, with its headers, and notes what comes back.
 type web struct {
-	base    *http.Transport
+	base    *guard.Client
 	url     *url.URL
 	headers map[string]string
 }
@@ -23,19 +26,14 @@ func newWeb(cfg Config) (*web, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, errors.New("url: not an http or https URL")
 	}
-	base := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16}
-	return &web{base, u, cfg.Headers}, nil
+	network := cfg.Network
+	network.Named = append(slices.Clone(network.Named), u)
+	network.Timeout, network.MaxBody = -1, -1 // streams have no end, and the messages on them are bounded here
+	return &web{guard.New(network), u, cfg.Headers}, nil
 }
 
-const mostRedirects = 5
-
 func (w *web) client() *http.Client {
-	return &http.Client{Transport: w, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
-		if len(via) >= mostRedirects {
-			return fmt.Errorf("more than %d redirects", mostRedirects)
-		}
-		return nil
-	}}
+	return &http.Client{Transport: w, CheckRedirect: guard.CheckRedirect}
 }
 
 // RoundTrip sends a request. The headers, which may be secrets, go to the configured host only, whatever redirects say.
@@ -51,7 +49,7 @@ func (w *web) RoundTrip(r *http.Request) (*http.Response, error) {
 			r.Header.Set(k, v)
 		}
 	}
-	resp, err := w.base.RoundTrip(r)
+	resp, err := w.base.Transport().RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}

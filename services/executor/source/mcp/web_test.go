@@ -14,6 +14,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolcrib/toolcrib/internal/core/guard"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
@@ -165,10 +166,10 @@ func TestWebUnreachable(t *testing.T) {
 	}
 }
 
-func TestHeadersStayWithTheirHost(t *testing.T) {
-	leaked := make(chan string, 10)
+func TestARedirectElsewhere(t *testing.T) {
+	reached := make(chan string, 10)
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		leaked <- r.Header.Get("X-Key")
+		reached <- r.Method + " " + r.Header.Get("X-Key")
 		w.WriteHeader(http.StatusNotFound)
 	}))
 	defer other.Close()
@@ -176,9 +177,29 @@ func TestHeadersStayWithTheirHost(t *testing.T) {
 		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
 	}))
 	defer ts.Close()
-	Dial(t.Context(), Config{URL: ts.URL, Headers: map[string]string{"X-Key": "k"}}, func() {})
-	if got := <-leaked; got != "" {
-		t.Errorf("another host got the header %q", got)
+	private := guard.Config{Private: true}
+	for name, tt := range map[string]struct {
+		cfg  Config
+		want string // of the error
+		got  string // by the other server
+	}{
+		"messages stay":                {Config{URL: ts.URL, Network: private}, "is not followed", ""},
+		"addresses are checked":        {Config{URL: ts.URL, SSE: true}, "is a loopback address", ""},
+		"headers stay with their host": {Config{URL: ts.URL, SSE: true, Network: private}, "Not Found", "GET "},
+	} {
+		tt.cfg.Headers = map[string]string{"X-Key": "some key"}
+		_, err := Dial(t.Context(), tt.cfg, func() {})
+		if contracts.CodeOf(err) != contracts.CodeSourceUnavailable || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+		got := ""
+		select {
+		case got = <-reached:
+		default:
+		}
+		if got != tt.got {
+			t.Errorf("%s: the other server got %q, want %q", name, got, tt.got)
+		}
 	}
 }
 
