@@ -74,6 +74,7 @@ require (
 replace (
 	github.com/toolcrib/toolcrib/cmd/toolcrib => ../cmd/toolcrib
 	github.com/toolcrib/toolcrib/examples => ../examples
+	github.com/toolcrib/toolcrib/examples/plugin-ledger => ../examples/plugin-ledger
 	github.com/toolcrib/toolcrib/internal/core => ../internal/core
 	github.com/toolcrib/toolcrib/internal/kit => ../internal/kit
 	github.com/toolcrib/toolcrib/pkg/client => ../pkg/client

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,7 +34,7 @@ func (a *app) demoCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) demo(ctx context.Context, npm string) error {
+func (a *app) demo(ctx context.Context, npm string) (err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find the own binary: %w", err)
@@ -48,17 +51,22 @@ func (a *app) demo(ctx context.Context, npm string) error {
 	if folder, err = filepath.EvalSymlinks(folder); err != nil {
 		return err
 	}
-	servers := demo.Sources(self, npm, folder)
+	servers := demo.Servers(self, npm, folder)
 	if _, err := exec.LookPath("node"); err != nil || len(servers) < 5 {
-		servers = demo.Sources(self, os.DevNull, folder)
+		servers = demo.Servers(self, os.DevNull, folder)
 		a.note("The public MCP servers are not installed in %s (make npm does it, with Node); the demo goes on without them.", npm)
 	}
-	file, err := config.Parse(demo.File(servers), "demo")
+	names := slices.Sorted(maps.Keys(servers))
+	n, err := neighbours(ctx, self, dir)
 	if err != nil {
 		return err
 	}
-	owners := slices.Sorted(maps.Keys(servers))
-	fmt.Fprintf(a.stdout, "Toolcrib starts in %s with the MCP servers %v.\n", dir, owners)
+	defer func() { err = errors.Join(err, n.stop()) }()
+	file, err := config.Parse(demo.File(servers, n.plugins, n.nats), "demo")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "Toolcrib starts in %s with the MCP servers %v, the HTTP service %s and the plugin %s.\n", dir, names, demo.DepotName, demo.LedgerName)
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -67,7 +75,7 @@ func (a *app) demo(ctx context.Context, npm string) error {
 	err = a.serve(ctx, node.Config{File: file, Environ: a.environ, Data: filepath.Join(dir, "data"), Version: version()}, log, func(n *node.Node) {
 		played = demo.Play(ctx, demo.Stage{
 			Client: client.New(n.URL, ""), Admin: client.New(n.URL, n.AdminToken), Out: a.stdout,
-			Folder: folder, Owners: owners, Report: writeReport,
+			Folder: folder, Sources: demo.IDs(names, true), Report: writeReport,
 		})
 		cancel()
 	})
@@ -76,3 +84,39 @@ func (a *app) demo(ctx context.Context, npm string) error {
 	}
 	return err
 }
+
+// next are the neighbours of a demo, and what Toolcrib is to know of them.
+type next struct {
+	nats    string // the address where the ledger looks for NATS
+	plugins map[string]any
+	depot   *demo.Neighbour
+	ledger  *demo.Neighbour
+}
+
+// neighbours starts the depot, and the ledger, which waits for NATS.
+func neighbours(ctx context.Context, self, dir string) (*next, error) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	n := &next{nats: free.Addr().String()}
+	if err := free.Close(); err != nil {
+		return nil, err
+	}
+	password := filepath.Join(dir, "ledger.password")
+	if err := os.WriteFile(password, []byte(rand.Text()), 0o600); err != nil {
+		return nil, err
+	}
+	key, url := rand.Text(), ""
+	if n.depot, url, err = demo.StartDepot(ctx, self, key); err != nil {
+		return nil, err
+	}
+	n.plugins = demo.Plugins(url, key, "${file:"+password+"}")
+	n.ledger, err = demo.StartLedger(ctx, self, "nats://"+n.nats, password, filepath.Join(dir, "ledger.jsonl"))
+	if err != nil {
+		return nil, errors.Join(err, n.depot.Stop())
+	}
+	return n, nil
+}
+
+func (n *next) stop() error { return errors.Join(n.ledger.Stop(), n.depot.Stop()) }

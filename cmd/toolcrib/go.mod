@@ -6,6 +6,7 @@ require (
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/spf13/cobra v1.10.2
 	github.com/toolcrib/toolcrib/examples v0.0.0-00010101000000-000000000000
+	github.com/toolcrib/toolcrib/examples/plugin-ledger v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/internal/core v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/internal/kit v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/pkg/client v0.0.0-00010101000000-000000000000
@@ -51,6 +52,7 @@ require (
 	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/tetratelabs/wazero v1.12.0 // indirect
 	github.com/tiktoken-go/tokenizer v0.10.0 // indirect
+	github.com/toolcrib/toolcrib/pkg/plugin v0.0.0-00010101000000-000000000000 // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel v1.47.0 // indirect
@@ -75,6 +77,7 @@ require (
 
 replace (
 	github.com/toolcrib/toolcrib/examples => ../../examples
+	github.com/toolcrib/toolcrib/examples/plugin-ledger => ../../examples/plugin-ledger
 	github.com/toolcrib/toolcrib/internal/core => ../../internal/core
 	github.com/toolcrib/toolcrib/internal/kit => ../../internal/kit
 	github.com/toolcrib/toolcrib/pkg/client => ../../pkg/client

@@ -182,9 +182,12 @@ func TestWakeUpsThatComeAgainExecuteNothingTwice(t *testing.T) {
 	}
 }
 
+// Executors share the calls of a run, where its source has no connection of the run's own: those are at one of them.
 func TestExecutorsShareTheWork(t *testing.T) {
 	w := newWorld(t)
-	s := servers{"odd": w.server()}
+	shared := w.server()
+	shared["connection"] = "shared"
+	s := servers{"odd": shared}
 	w.executor(s, func(c *Config) { c.Workers = 2 })
 	w.executor(s, func(c *Config) { c.Workers = 2 })
 	w.ready("mcp:odd")

@@ -1,5 +1,5 @@
 // Package demo does the main job on real input, before the eyes of whoever
-// starts it: a run over real MCP servers, platform and client tools, in which a
+// starts it: a run over real MCP servers, an HTTP service, a plugin on the bus, platform and client tools, in which a
 // scripted model asks in plain words, finds, describes and calls. It checks everything
 // that it shows: where something did not really happen, it fails.
 package demo
@@ -12,20 +12,21 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/toolcrib/toolcrib/pkg/client"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
-// A Stage is a running Toolcrib with the sources of [Sources], and what the script needs to know of it.
+// A Stage is a running Toolcrib with the sources of [Servers] and [Plugins], and what the script needs to know of it.
 type Stage struct {
 	Client *client.Client // may open runs and call
 	Admin  *client.Client // may set policies too
 	Out    io.Writer
 	// Folder is the one that the filesystem server may use, "" where there is no such server.
 	Folder string
-	// Owners are the MCP servers that are configured.
-	Owners []string
+	// Sources are those that are configured.
+	Sources []contracts.SourceID
 	// Report prints a run's report.
 	Report func(io.Writer, *contracts.Report) error
 }
@@ -33,7 +34,7 @@ type Stage struct {
 // Play runs the script. An error says what did not happen as it should.
 func Play(ctx context.Context, s Stage) error {
 	p := &play{Stage: s, ctx: ctx}
-	for _, act := range []func() error{p.open, p.tasks, p.hidden, p.mistake, p.blocked, p.report, p.code, p.otherSurfaces} {
+	for _, act := range []func() error{p.ready, p.open, p.tasks, p.hidden, p.mistake, p.blocked, p.report, p.code, p.everyKind, p.otherSurfaces} {
 		if err := act(); err != nil {
 			return err
 		}
@@ -61,6 +62,43 @@ func clientTools() []client.ClientTool {
 	}}
 }
 
+// has reports whether there is such a source. Those that nobody configures are always there.
+func (p *play) has(s contracts.SourceID) bool {
+	return s.Kind == contracts.SourcePlatform || s.Kind == contracts.SourceClient || slices.Contains(p.Sources, s)
+}
+
+const readyWithin = time.Minute
+
+// ready waits for the sources: a plugin may come only after it was looked for.
+func (p *play) ready() error {
+	for deadline := time.Now().Add(readyWithin); ; {
+		all, err := p.Admin.Sources(p.ctx)
+		if err != nil {
+			return fmt.Errorf("list the sources: %w", err)
+		}
+		var missing []error
+		for _, id := range p.Sources {
+			i := slices.IndexFunc(all, func(s client.Source) bool { return s.Source == id })
+			if i < 0 {
+				missing = append(missing, fmt.Errorf("%s is not known", id))
+			} else if s := all[i]; s.State != contracts.SourceStateReady {
+				missing = append(missing, fmt.Errorf("%s is %s: %s", id, s.State, s.Reason))
+			}
+		}
+		if len(missing) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("not every source is ready: %w", errors.Join(missing...))
+		}
+		select {
+		case <-p.ctx.Done():
+			return p.ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
 func (p *play) open() error {
 	p.title("A run in the surface \"tools\"")
 	var err error
@@ -83,7 +121,7 @@ func (p *play) open() error {
 
 func (p *play) tasks() error {
 	for _, t := range tasks(p.Folder) {
-		if t.owner() != "" && !slices.Contains(p.Owners, t.owner()) {
+		if !p.has(t.source()) {
 			continue
 		}
 		if err := p.do(t); err != nil {
@@ -128,7 +166,7 @@ func (p *play) do(t task) error {
 
 // hidden shows a tool that policy hides: to the model it does not exist.
 func (p *play) hidden() error {
-	if !slices.Contains(p.Owners, "everything") {
+	if !p.has(contracts.SourceID{Kind: contracts.SourceMCP, Owner: "everything"}) {
 		return nil
 	}
 	p.title("A tool that policy hides from the start")

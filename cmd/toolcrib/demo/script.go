@@ -20,13 +20,10 @@ type task struct {
 	check    func(*client.CallAnswer) error // what must really have come of it
 }
 
-// owner returns the MCP server that the task needs, "" for none.
-func (t task) owner() string {
-	s, _, err := t.tool.Split()
-	if err != nil || s.Kind != contracts.SourceMCP {
-		return ""
-	}
-	return s.Owner
+// source returns the source that the task needs.
+func (t task) source() contracts.SourceID {
+	s, _, _ := t.tool.Split()
+	return s
 }
 
 func tasks(folder string) []task {
@@ -74,11 +71,31 @@ func tasks(folder string) []task {
 			args: map[string]any{"a": 19, "b": 23}, check: says("42"),
 		},
 		{
-			ask: "what time is it now", tool: "platform:core:now",
+			ask: "what does the post charge for a parcel", tool: "plugin:depot:shippingQuote", describe: true,
+			args: map[string]any{"carrier": "post", "grams": 2000}, check: says(`"cents"`),
+		},
+		{
+			ask: "order two hammers from the depot for a customer", tool: "plugin:depot:createOrder", describe: true,
+			args: map[string]any{
+				"customer": "Ingrid", "lines": []any{map[string]any{"sku": "HAM-300", "pieces": 2}},
+				"address": map[string]any{"name": "Ingrid", "city": "Linz", "country": "AT"},
+			},
+			check: says(`"pieces":2`),
+		},
+		{
+			ask: "book the rent from one account of the ledger to another", tool: "plugin:ledger:post_entry", describe: true,
+			args: map[string]any{"from": "cash", "to": "rent", "amount": 70_000, "note": "March"}, check: says(`70000`),
+		},
+		{
+			ask: "what is the balance of an account", tool: "plugin:ledger:account_balance",
+			args: map[string]any{"account": "rent"}, check: says(`"account":"rent"`),
+		},
+		{
+			ask: "what time is it now", tool: "platform:core:now", describe: true,
 			args: map[string]any{"timezone": "Europe/Berlin"}, check: says("Europe/Berlin"),
 		},
 		{
-			ask: "show a message to the user", tool: "client:client:notify_user",
+			ask: "show a message to the user", tool: "client:client:notify_user", describe: true,
 			args: map[string]any{"message": "Lunch is set."}, check: says("seen: Lunch is set."),
 		},
 	}
@@ -120,16 +137,24 @@ func (p *play) callTool(id contracts.ToolID, args map[string]any) (*client.CallA
 	if err != nil || o.Status != contracts.StatusRequiresAction {
 		return o, err
 	}
-	if o.ClientCall == nil || o.ClientCall.Tool != "notify_user" {
+	if o.ClientCall == nil {
 		return nil, errors.New("the client is to act, and is not told how")
 	}
+	return p.act(p.run.ID, o.CallID, *o.ClientCall)
+}
+
+// act runs a tool of the client, and tells what came of it.
+func (p *play) act(run contracts.RunID, id contracts.CallID, c client.ClientCall) (*client.CallAnswer, error) {
+	if c.Tool != "notify_user" {
+		return nil, fmt.Errorf("the client is to run %q, which it does not have", c.Tool)
+	}
 	var shown struct{ Message string }
-	if err := json.Unmarshal(o.ClientCall.Args, &shown); err != nil {
+	if err := json.Unmarshal(c.Args, &shown); err != nil {
 		return nil, fmt.Errorf("arguments of the client tool: %w", err)
 	}
-	p.say("client    runs its own tool %s\n", o.ClientCall.Tool)
+	p.say("client    runs its own tool %s\n", c.Tool)
 	answer := contracts.TextResult("seen: "+shown.Message, nil)
-	return p.Client.Result(p.ctx, p.run.ID, o.CallID, client.ClientResult{Content: answer.Content})
+	return p.Client.Result(p.ctx, run, id, client.ClientResult{Content: answer.Content})
 }
 
 func (p *play) call(name string, args map[string]any) (*client.CallAnswer, error) {
