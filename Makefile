@@ -39,9 +39,8 @@ demo-services: build build-services npm ## do the demo with every service as a p
 	bin/demo-services
 
 .PHONY: demo-compose
-demo-compose: build-services ## do the demo against the compose file; installs Docker and starts an engine where there is none
+demo-compose: build build-services ## do the demo against the compose file; installs Docker and starts an engine where there is none
 	cp /etc/ssl/certs/ca-certificates.crt bin/
-	cd examples && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o $(CURDIR)/bin/ ./cmd/workshop
 	bin/demo-compose -install
 
 .PHONY: images

@@ -8,6 +8,7 @@ require (
 	github.com/nats-io/nkeys v0.4.17
 	github.com/toolcrib/toolcrib/cmd/toolcrib v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/examples v0.0.0-00010101000000-000000000000
+	github.com/toolcrib/toolcrib/examples/plugin-ledger v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/internal/core v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/internal/kit v0.0.0-00010101000000-000000000000
 	github.com/toolcrib/toolcrib/pkg/client v0.0.0-00010101000000-000000000000
@@ -47,6 +48,7 @@ require (
 	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/tetratelabs/wazero v1.12.0 // indirect
 	github.com/tiktoken-go/tokenizer v0.10.0 // indirect
+	github.com/toolcrib/toolcrib/pkg/plugin v0.0.0-00010101000000-000000000000 // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel v1.47.0 // indirect

@@ -32,6 +32,8 @@ type Config struct {
 	// Replicas says how many there are of a service; of one that is not in it there is one.
 	Replicas map[string]int
 	Environ  []string // of the services, such as PATH, besides what they need
+	// Plugins may connect to the server, each with a key of its own.
+	Plugins []keys.Plugin
 }
 
 // A Fleet is a NATS server and services that run. Safe for concurrent use.
@@ -40,6 +42,7 @@ type Fleet struct {
 	URL string
 
 	cfg     Config
+	conf    string
 	natsEnv []string
 	natsURL string
 	file    string
@@ -54,7 +57,10 @@ const natsName = "nats"
 func New(cfg Config) (*Fleet, error) {
 	f := &Fleet{cfg: cfg, file: filepath.Join(cfg.Dir, "toolcrib.json")}
 	var err error
-	if f.natsEnv, err = keys.Make(filepath.Join(cfg.Dir, "keys")); err != nil {
+	if f.natsEnv, err = keys.Make(f.keys()); err != nil {
+		return nil, err
+	}
+	if f.conf, err = f.admit(); err != nil {
 		return nil, err
 	}
 	addresses, err := FreeAddresses(2)
@@ -78,6 +84,30 @@ func New(cfg Config) (*Fleet, error) {
 	return f, os.WriteFile(f.file, b, 0o600)
 }
 
+func (f *Fleet) keys() string { return filepath.Join(f.cfg.Dir, "keys") }
+
+// admit returns the path of a configuration of the server that lets the plugins in.
+func (f *Fleet) admit() (string, error) {
+	conf, err := os.ReadFile(f.cfg.Conf)
+	if err != nil {
+		return "", err
+	}
+	var users []string
+	for _, p := range f.cfg.Plugins {
+		user, err := p.User(f.keys())
+		if err != nil {
+			return "", err
+		}
+		users = append(users, user)
+	}
+	text, err := keys.WithUsers(string(conf), users...)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(f.cfg.Dir, "nats.conf")
+	return path, os.WriteFile(path, []byte(text), 0o600)
+}
+
 // FreeAddresses returns addresses of this machine on which nothing listens.
 func FreeAddresses(n int) ([]string, error) {
 	var out []string
@@ -99,7 +129,7 @@ func (f *Fleet) StartNATS() (*Process, error) {
 		return nil, err
 	}
 	environ := append([]string{"TOOLCRIB_NATS_STORE=" + filepath.Join(f.cfg.Dir, natsName)}, f.natsEnv...)
-	return f.start(natsName, "", f.cfg.NATS, environ, "-c", f.cfg.Conf, "-a", host, "-p", port)
+	return f.start(natsName, "", f.cfg.NATS, environ, "-c", f.conf, "-a", host, "-p", port)
 }
 
 // StartServices starts every service as often as wished, in an order that is never the same.
@@ -125,8 +155,14 @@ func (f *Fleet) StartService(service string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	environ := append([]string{"TOOLCRIB_NATS_CREDS=" + keys.File(filepath.Join(f.cfg.Dir, "keys"), service)}, f.cfg.Environ...)
+	environ := append([]string{"TOOLCRIB_NATS_CREDS=" + keys.File(f.keys(), service)}, f.cfg.Environ...)
 	return f.start(service, addresses[0], filepath.Join(f.cfg.Bin, service), environ, "--config", f.file, "--health", addresses[0])
+}
+
+// StartPlugin starts a plugin: a command that takes --nats, --creds and --tenant besides args. It is a service by the plugin's name here.
+func (f *Fleet) StartPlugin(p keys.Plugin, binary string, args ...string) (*Process, error) {
+	args = append(slices.Clone(args), "--nats", f.natsURL, "--creds", p.File(f.keys()), "--tenant", string(p.Tenant))
+	return f.start(string(p.ID), "", binary, f.cfg.Environ, args...)
 }
 
 // Processes returns those of a service that were started, in that order; "nats" is a service here, and "" all.

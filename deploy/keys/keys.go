@@ -1,4 +1,4 @@
-// Package keys makes the keys by which the services of a hosted Toolcrib are known to the NATS
+// Package keys makes the keys by which the services of a hosted Toolcrib, and plugins, are known to the NATS
 // server of nats/nats.conf. The secret part of each stays in a file of its own; the server is told the public parts. It grants
 // nothing: what the owner of a key may do stands in that file.
 package keys
@@ -50,12 +50,11 @@ func ForContainers(dir string) error {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return err
 	}
-	for _, s := range Services() {
-		if err := os.Chmod(File(dir, s), 0o644); err != nil {
-			return err
-		}
+	all, err := filepath.Glob(File(dir, "*"))
+	for _, path := range all {
+		err = errors.Join(err, os.Chmod(path, 0o644))
 	}
-	return nil
+	return err
 }
 
 // key returns the public part of the key in a file, which it makes where it is missing.

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/http/httptest"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -18,6 +20,8 @@ import (
 	"github.com/toolcrib/toolcrib/cmd/toolcrib/demo"
 	"github.com/toolcrib/toolcrib/deploy/keys"
 	"github.com/toolcrib/toolcrib/deploy/stage"
+	"github.com/toolcrib/toolcrib/examples/depot"
+	"github.com/toolcrib/toolcrib/examples/plugin-ledger/ledger"
 	"github.com/toolcrib/toolcrib/internal/core/config"
 	"github.com/toolcrib/toolcrib/internal/core/hosted"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
@@ -59,15 +63,24 @@ func (w *watch) WithGroup(string) slog.Handler            { return w }
 
 // TestTheDemoAsItsUsers plays the demo with two of each service, each as its own user, and again after the server was away. Nothing that they do is refused.
 func TestTheDemoAsItsUsers(t *testing.T) {
-	h := listen(t)
+	plugin := keys.Plugin{Tenant: "demo", ID: demo.LedgerName}
+	h := listen(t, plugin)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	tenant := stage.NewTenant("demo")
-	for name, server := range demo.Sources(self, os.DevNull, t.TempDir()) {
+	for name, server := range demo.Servers(self, os.DevNull, t.TempDir()) {
 		tenant.Servers[name] = server
 	}
+	shop := httptest.NewServer(depot.New("a key"))
+	t.Cleanup(shop.Close)
+	tenant.Plugins = demo.Plugins(shop.URL+"/openapi.yaml", "a key", "")
+	natstest.Run(t, func(ctx context.Context) error {
+		return ledger.Main(ctx, []string{
+			"--nats", h.URL, "--creds", plugin.File(h.keys), "--tenant", string(plugin.Tenant), "--journal", filepath.Join(t.TempDir(), "ledger.jsonl"),
+		})
+	})
 	data := stage.File(tenant)
 	data["listen"] = "127.0.0.1:0"
 	text, err := json.Marshal(data)

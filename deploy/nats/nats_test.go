@@ -43,7 +43,8 @@ type guarded struct {
 	keys string // directory
 }
 
-func listen(t *testing.T) guarded {
+// listen starts a server that lets in the services and the plugins.
+func listen(t *testing.T, plugins ...keys.Plugin) guarded {
 	t.Helper()
 	h := guarded{keys: t.TempDir()}
 	environ, err := keys.Make(h.keys)
@@ -54,7 +55,27 @@ func listen(t *testing.T) guarded {
 		name, value, _ := strings.Cut(kv, "=")
 		t.Setenv(name, value)
 	}
-	opts, err := server.ProcessConfigFile("nats.conf")
+	var users []string
+	for _, p := range plugins {
+		user, err := p.User(h.keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		users = append(users, user)
+	}
+	conf, err := os.ReadFile("nats.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := keys.WithUsers(string(conf), users...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "nats.conf")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	opts, err := server.ProcessConfigFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,6 +291,37 @@ func TestPermissions(t *testing.T) {
 		}
 	}
 	covered(t, publish, subscribe)
+}
+
+// TestAPluginIsOnlyItself holds what the user of a plugin may do: what its protocol needs, for its own subjects.
+func TestAPluginIsOnlyItself(t *testing.T) {
+	p := keys.Plugin{Tenant: "acme", ID: "ledger"}
+	h := listen(t, p)
+	nc := h.connect(t, "acme.ledger")
+	publish, subscribe := contracts.PluginPermissions(p.Tenant, p.ID)
+	for _, s := range publish {
+		if !mayPublish(t, nc, s) {
+			t.Errorf("may not publish to %s", s)
+		}
+	}
+	for _, s := range subscribe {
+		if !maySubscribe(t, nc, s, "") {
+			t.Errorf("may not subscribe to %s", s)
+		}
+	}
+	for _, s := range []string{
+		"plugin.acme.other.changed", "plugin.globex.ledger.changed", "plugin.acme.ledger.call", "tc.acme.run.r.requested", "dispatch.acme.r",
+		"$JS.API.STREAM.INFO.EVENTS", "$KV.calls.acme", "_INBOX.gateway.x", "ctl.acme.cancel.r",
+	} {
+		if mayPublish(t, nc, s) {
+			t.Errorf("may publish to %s", s)
+		}
+	}
+	for _, s := range []string{"plugin.acme.other.call", "plugin.globex.ledger.call", "plugin.*.*.call", "tc.>", "_INBOX.>", "ask.acme.search", "ctl.acme.exec.x", "$SRV.PING.executor"} {
+		if maySubscribe(t, nc, s, "") {
+			t.Errorf("may subscribe to %s", s)
+		}
+	}
 }
 
 type stream struct{ name, keeper string }

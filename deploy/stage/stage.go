@@ -15,10 +15,12 @@ import (
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
-// A Tenant is a tenant with MCP servers and keys.
+// A Tenant is a tenant with sources and keys.
 type Tenant struct {
 	// Servers are its MCP servers, each in the form that desktop clients use.
 	Servers map[string]any
+	// Plugins are its plugins as [demo.Plugins] returns them, nil for none.
+	Plugins map[string]any
 
 	id          contracts.TenantID
 	user, admin string
@@ -39,10 +41,14 @@ func File(tenants ...*Tenant) map[string]any {
 	}
 	all := map[contracts.TenantID]any{}
 	for _, t := range tenants {
-		all[t.id] = map[string]any{
+		tenant := map[string]any{
 			"keys":    []any{key("agent", t.user, "runs", "read"), key("operator", t.admin, "runs", "read", "approve", "admin")},
 			"sources": t.Servers,
 		}
+		if t.Plugins != nil {
+			tenant["plugins"] = t.Plugins
+		}
+		all[t.id] = tenant
 	}
 	return map[string]any{
 		"policies": []any{map[string]any{"level": "global", "deny": []string{string(demo.HiddenTool)}}},
@@ -50,11 +56,11 @@ func File(tenants ...*Tenant) map[string]any {
 	}
 }
 
-// Play does with a tenant's servers, which are those of the one-process demo, what that does. folder is the one that the filesystem server may use, "" for none.
+// Play does with a tenant's sources, which are those of the one-process demo, what that does. folder is the one that the filesystem server may use, "" for none.
 func Play(ctx context.Context, t *Tenant, url, folder string, out io.Writer) error {
 	return demo.Play(ctx, demo.Stage{
 		Client: t.Client(url), Admin: client.New(url, t.admin), Out: out, Folder: folder,
-		Owners: slices.Sorted(maps.Keys(t.Servers)), Report: report,
+		Sources: demo.IDs(slices.Sorted(maps.Keys(t.Servers)), t.Plugins != nil), Report: report,
 	})
 }
 

@@ -29,8 +29,11 @@ const (
 	upWithin   = 3 * time.Minute
 	downWithin = 2 * time.Minute
 	natsImage  = "toolcrib/nats:dev"
-	// workshop is where the example MCP server is in the executor's container.
-	workshop = "/opt/workshop"
+	// toolcrib is where the binary with the examples is in the containers that have it.
+	toolcrib = "/opt/toolcrib"
+	// depotAt is the depot's address for the other containers, and depotKey the key that it wants there.
+	depotAt  = "depot:8080"
+	depotKey = "key-of-the-demo"
 )
 
 func run(ctx context.Context, o options) (err error) {
@@ -55,8 +58,8 @@ func run(ctx context.Context, o options) (err error) {
 	if err := d.images(ctx, root); err != nil {
 		return err
 	}
-	tenant := players()
-	p, err := prepare(d, root, dir, tenant)
+	tenant, ledger := players()
+	p, err := prepare(d, root, dir, tenant, ledger)
 	if err != nil {
 		return err
 	}
@@ -78,14 +81,51 @@ func run(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// players returns a tenant with the workshops of the demo, as processes in the executor's container: nothing else is in there.
-func players() *stage.Tenant {
+// players returns a tenant with the sources of the demo: workshops as processes in the executor's container, the depot and
+// the ledger in containers of their own.
+func players() (*stage.Tenant, keys.Plugin) {
 	t := stage.NewTenant("demo")
-	for name, server := range demo.Sources(workshop, os.DevNull, "/tmp") {
-		server.Args = server.Args[1:] // the workshop alone needs no command
+	for name, server := range demo.Servers(toolcrib, os.DevNull, "/tmp") {
 		t.Servers[name] = server
 	}
-	return t
+	t.Plugins = demo.Plugins("http://"+depotAt+"/openapi.yaml", depotKey, "")
+	return t, keys.Plugin{Tenant: "demo", ID: demo.LedgerName}
+}
+
+// neighbours returns what the demo adds to the compose file. The image is that of a service, for which everything is in one binary here.
+func neighbours(root, dir, key string) map[string]any {
+	binary := filepath.Join(root, "bin", "toolcrib") + ":" + toolcrib + ":ro"
+	neighbour := func(args ...string) map[string]any {
+		return map[string]any{
+			"image": "toolcrib/executor:dev", "entrypoint": []string{toolcrib}, "command": args, "healthcheck": map[string]any{"disable": true},
+			"read_only": true, "cap_drop": []string{"ALL"}, "networks": []string{"bus"}, "volumes": []string{binary}, "tmpfs": []string{"/tmp:mode=1777"},
+		}
+	}
+	ledger := neighbour("ledger", "--nats", "nats://nats:4222", "--creds", "/run/toolcrib/key.nk", "--tenant", "demo", "--journal", "/tmp/ledger.jsonl")
+	ledger["volumes"] = []string{binary, key + ":/run/toolcrib/key.nk:ro"}
+	return map[string]any{
+		"executor": map[string]any{"volumes": []string{binary}},
+		"nats":     map[string]any{"volumes": []string{filepath.Join(dir, "nats.conf") + ":/etc/nats/nats.conf:ro"}},
+		"depot":    neighbour("depot", "--http", "0.0.0.0:8080", "--key", depotKey),
+		"ledger":   ledger,
+	}
+}
+
+// admit writes the server's configuration with the user of the ledger.
+func admit(root, dir, keyDir string, ledger keys.Plugin) error {
+	user, err := ledger.User(keyDir)
+	if err != nil {
+		return err
+	}
+	conf, err := os.ReadFile(filepath.Join(root, "deploy", "nats", "nats.conf"))
+	if err != nil {
+		return err
+	}
+	text, err := keys.WithUsers(string(conf), user)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "nats.conf"), []byte(text), 0o644)
 }
 
 // images makes the images out of the binaries.
@@ -119,9 +159,12 @@ type project struct {
 }
 
 // prepare writes keys, configuration and what the demo adds to the compose file.
-func prepare(d *docker, root, dir string, tenant *stage.Tenant) (*project, error) {
+func prepare(d *docker, root, dir string, tenant *stage.Tenant, ledger keys.Plugin) (*project, error) {
 	keyDir := filepath.Join(dir, "keys")
 	if _, err := keys.Make(keyDir); err != nil {
+		return nil, err
+	}
+	if err := admit(root, dir, keyDir, ledger); err != nil {
 		return nil, err
 	}
 	if err := keys.ForContainers(keyDir); err != nil {
@@ -132,9 +175,7 @@ func prepare(d *docker, root, dir string, tenant *stage.Tenant) (*project, error
 	file["nats"] = map[string]any{"url": "nats://nats:4222", "creds": "${env:TOOLCRIB_NATS_CREDS}"}
 	config := filepath.Join(dir, "toolcrib.json")
 	more := filepath.Join(dir, "more.json")
-	for path, data := range map[string]any{config: file, more: map[string]any{"services": map[string]any{
-		"executor": map[string]any{"volumes": []string{filepath.Join(root, "bin", "workshop") + ":" + workshop + ":ro"}},
-	}}} {
+	for path, data := range map[string]any{config: file, more: map[string]any{"services": neighbours(root, dir, ledger.File(keyDir))}} {
 		b, err := json.Marshal(data)
 		if err == nil {
 			err = os.WriteFile(path, b, 0o644)
@@ -155,7 +196,7 @@ func (p *project) run(ctx context.Context, args ...string) (string, error) {
 	return p.do(ctx, p.compose, append(p.files, args...)...)
 }
 
-// up starts all, two of those who do the work, and waits until each container is healthy.
+// up starts all, two of those who do the work, and waits until each container is healthy, or runs where it has no check.
 func (p *project) up(ctx context.Context) error {
 	begun := time.Now()
 	if _, err := p.run(ctx, "up", "-d", "--scale", "executor=2", "--scale", "sandbox=2", "--scale", "indexer=2"); err != nil {
@@ -170,7 +211,7 @@ func (p *project) up(ctx context.Context) error {
 		}
 		waits := 0
 		for _, state := range list {
-			if !strings.HasSuffix(state, " healthy") && !strings.Contains(state, "_nats_") {
+			if !strings.HasSuffix(state, " healthy") && !strings.HasSuffix(state, " running") { // which one without a health check says
 				waits++
 			}
 		}

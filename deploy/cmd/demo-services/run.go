@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/toolcrib/toolcrib/cmd/toolcrib/demo"
 	"github.com/toolcrib/toolcrib/deploy/fleet"
+	"github.com/toolcrib/toolcrib/deploy/keys"
 	"github.com/toolcrib/toolcrib/deploy/stage"
 )
 
@@ -61,15 +63,25 @@ func show(ctx context.Context, o options, dir string) (err error) {
 		npm = os.DevNull
 	}
 	players := stage.NewTenant("demo")
-	for name, server := range demo.Sources(o.toolcrib, npm, folder) {
+	for name, server := range demo.Servers(o.toolcrib, npm, folder) {
 		players.Servers[name] = server
 	}
+	key := rand.Text()
+	depot, url, err := demo.StartDepot(ctx, o.toolcrib, key)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, depot.Stop()) }()
+	players.Plugins = demo.Plugins(url, key, "")
 	count, err := startCounting(ctx, dir, o.toolcrib)
 	if err != nil {
 		return err
 	}
 	defer count.stop()
-	f, err := fleet.New(o.fleet(dir, map[string]int{"sandbox": 2, "indexer": 2, "executor": 2}, players, count.tenant))
+	cfg := o.fleet(dir, map[string]int{"sandbox": 2, "indexer": 2, "executor": 2}, players, count.tenant)
+	ledger := keys.Plugin{Tenant: "demo", ID: demo.LedgerName}
+	cfg.Plugins = []keys.Plugin{ledger}
+	f, err := fleet.New(cfg)
 	if err != nil {
 		return err
 	}
@@ -82,6 +94,11 @@ func show(ctx context.Context, o options, dir string) (err error) {
 	if err := begin(ctx, f); err != nil {
 		return err
 	}
+	plugin, err := f.StartPlugin(ledger, o.toolcrib, "ledger", "--journal", filepath.Join(dir, "ledger.jsonl"))
+	if err != nil {
+		return err
+	}
+	fmt.Printf("  %sa plugin on the bus\n", plugin)
 	if err := stage.Play(ctx, players, f.URL, folder, os.Stdout); err != nil {
 		return fmt.Errorf("the demo failed: %w", err)
 	}

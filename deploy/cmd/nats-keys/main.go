@@ -12,8 +12,9 @@ import (
 
 func main() {
 	containers := flag.Bool("containers", false, "let users of containers read the keys that are mounted there; the directory keeps others of this machine out")
+	plugin := flag.String("plugin", "", "make the key of this plugin, `TENANT.NAME`, too, and print its user for nats.conf")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: nats-keys [-containers] DIRECTORY")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: nats-keys [-containers] [-plugin TENANT.NAME] DIRECTORY")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -21,14 +22,33 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	dir := flag.Arg(0)
-	environ, err := keys.Make(dir)
-	if err == nil && *containers {
-		err = keys.ForContainers(dir)
-	}
-	if err != nil {
+	if err := run(flag.Arg(0), *plugin, *containers); err != nil {
 		fmt.Fprintln(os.Stderr, "nats-keys:", err)
 		os.Exit(1)
 	}
-	fmt.Printf("%d keys are in %s; the variables for the server are in %s\n", len(environ), dir, keys.EnvFile(dir))
+}
+
+func run(dir, plugin string, containers bool) error {
+	environ, err := keys.Make(dir)
+	if err != nil {
+		return err
+	}
+	user := ""
+	if plugin != "" {
+		p, err := keys.ParsePlugin(plugin)
+		if err != nil {
+			return err
+		}
+		if user, err = p.User(dir); err != nil {
+			return err
+		}
+	}
+	if containers {
+		if err := keys.ForContainers(dir); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(os.Stderr, "%d keys are in %s; the variables for the server are in %s\n", len(environ), dir, keys.EnvFile(dir))
+	fmt.Print(user)
+	return nil
 }
