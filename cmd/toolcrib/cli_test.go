@@ -97,7 +97,7 @@ func TestConfigCommands(t *testing.T) {
 	if code, _, errs := cli(t, "", "up", "--config", bad, "--data", dir); code != 2 || !strings.Contains(errs, "listn") {
 		t.Errorf("up with a bad file = %d, %s", code, errs)
 	}
-	for _, setting := range []string{"index: {backend: typesense, typesense: {url: 'http://127.0.0.1:1', apiKey: x}}", "limits: {maxRuns: 3}", "mcpServers: {a: {command: x, expose: bare}}"} {
+	for _, setting := range []string{"index: {backend: typesense, typesense: {url: 'http://127.0.0.1:1', apiKey: x}}", "limits: {maxRuns: 3}", "mcpServers: {a: {command: x, expose: bare}}", "plugins: {openapi: {a: {url: 'http://127.0.0.1:1', expose: bare}}}"} {
 		file := filepath.Join(dir, "unsupported.yaml")
 		write(t, file, setting+"\n")
 		if code, _, errs := cli(t, "", "up", "--config", file, "--data", dir, "--listen", "127.0.0.1:0"); code != 2 || !strings.Contains(errs, "not supported by this build") {

@@ -25,6 +25,11 @@ func Supported(c *config.Config) error {
 				return refuse("expose of source "+s.Name, "bare")
 			}
 		}
+		for _, s := range c.OpenAPIs(id) {
+			if s.Expose == "bare" {
+				return refuse("expose of the service "+s.Name, "bare")
+			}
+		}
 		if t := c.Tenants[id]; t.Limits.MaxRuns > 0 || c.Limits.MaxRuns > 0 {
 			return refuse("limits.maxRuns", "a limit")
 		}
