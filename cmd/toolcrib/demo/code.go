@@ -39,12 +39,10 @@ return {
 const loop = `console.log("this stays");
 while (true) {}`
 
-// code does a whole task in one body, and shows what becomes of one that never ends.
+// code does a whole task in one body.
 func (p *play) code() error {
 	p.title("The surface \"code\": one body in place of many calls")
-	r, err := p.Client.OpenRun(p.ctx, client.RunOptions{
-		Agent: "demo", WaitForSources: 60_000, ToolSearch: json.RawMessage(`{"mode":"code","codeTimeoutMs":1000}`),
-	})
+	r, err := p.Client.OpenRun(p.ctx, client.RunOptions{Agent: "demo", Mode: "code", WaitForSources: 60_000})
 	if err != nil {
 		return fmt.Errorf("open a run: %w", err)
 	}
@@ -73,8 +71,18 @@ func (p *play) code() error {
 	if err := checkBody(res); err != nil {
 		return err
 	}
+	return p.Client.CloseRun(p.ctx, r.ID)
+}
+
+// endless shows what becomes of a body that never ends.
+func (p *play) endless() error {
 	p.title("A body that never ends")
-	if o, res, err = p.exec(r, loop); err != nil {
+	r, err := p.Client.OpenRun(p.ctx, client.RunOptions{Agent: "demo", ToolSearch: json.RawMessage(`{"mode":"code","codeTimeoutMs":1000}`)})
+	if err != nil {
+		return fmt.Errorf("open a run: %w", err)
+	}
+	o, res, err := p.exec(r, loop)
+	if err != nil {
 		return err
 	}
 	if res.OK || res.Error == nil || res.Error.Code != contracts.BodyTimeout || len(res.Logs) != 1 {

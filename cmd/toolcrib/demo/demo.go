@@ -34,7 +34,7 @@ type Stage struct {
 // Play runs the script. An error says what did not happen as it should.
 func Play(ctx context.Context, s Stage) error {
 	p := &play{Stage: s, ctx: ctx}
-	for _, act := range []func() error{p.ready, p.open, p.tasks, p.hidden, p.mistake, p.blocked, p.report, p.code, p.everyKind, p.otherSurfaces} {
+	for _, act := range []func() error{p.ready, p.open, p.tasks, p.hidden, p.mistake, p.blocked, p.report, p.code, p.endless, p.everyKind, p.otherSurfaces} {
 		if err := act(); err != nil {
 			return err
 		}
