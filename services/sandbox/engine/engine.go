@@ -7,7 +7,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/toolcrib/toolcrib/services/sandbox/engine/guest"
 )
@@ -44,7 +43,6 @@ type Engine struct {
 	pagemap   *os.File // likewise
 	bodies    pool
 	strippers pool
-	strip     time.Duration // that stripping types may take
 	budget    int64
 	used      atomic.Int64 // of the budget
 
@@ -111,14 +109,7 @@ func (e *Engine) start(ctx context.Context, cfg Config, m *guest.Manifest, wasm 
 	if err := e.strippers.open(e, m.TypeScript, images.TypeScript, idleStrippers); err != nil {
 		return fmt.Errorf("open the image of type strippers: %w", err)
 	}
-	e.strip = time.Minute // a machine may be busy when it starts
-	if err := e.try(ctx); err != nil {
-		return err
-	}
-	if mode == guest.Compiled {
-		e.strip = maxStrip
-	}
-	return nil
+	return e.try(ctx)
 }
 
 // Close ends the bodies that run, waits for them, and frees all. Called again it does nothing.

@@ -255,3 +255,18 @@ func TestCPU(t *testing.T) {
 		t.Errorf("a body that waits for 50 ms used %s of CPU", ending.CPU)
 	}
 }
+
+// A body whose types could not be stripped for want of time or memory is not said to be wrong.
+func TestStrippingThatIsCutShort(t *testing.T) {
+	code := strings.Repeat("type T = { a: number };\n{ const v: number = 1; }\n", 1000) + "return 1"
+	e := openEngine(t, Config{})
+	for timeout, want := range map[time.Duration]Code{time.Millisecond: CodeTimeout, time.Minute: ""} {
+		ending := e.Run(t.Context(), Body{Code: code, Limits: Limits{Timeout: timeout}}, newDoor(reply))
+		if got := whereOf(ending.Failure).Code; got != want {
+			t.Errorf("with %v: ended with %q, want %q: %+v", timeout, got, want, ending.Failure)
+		}
+	}
+	if ending := openEngine(t, Config{Budget: -1}).Run(t.Context(), Body{Code: code}, newDoor(reply)); whereOf(ending.Failure).Code != CodeMemory {
+		t.Errorf("without memory: %+v, want %q", ending.Failure, CodeMemory)
+	}
+}
