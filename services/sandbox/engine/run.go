@@ -55,38 +55,51 @@ type run struct {
 // Run runs a body to its end, which comes soon after its time is over or ctx is done, whatever the body does. It calls door
 // only before it returns. A Failure of the code unavailable says that the engine failed, or is closed.
 func (e *Engine) Run(ctx context.Context, body Body, door Door) (ending Ending) {
+	e.RunThen(ctx, body, door, func(end Ending) { ending = end })
+	return ending
+}
+
+// RunThen is [Engine.Run] for those who have somebody wait for the ending: told gets it, once, before what the body leaves behind is
+// tidied away, which RunThen does until it returns.
+func (e *Engine) RunThen(ctx context.Context, body Body, door Door, told func(Ending)) {
 	body.Limits = body.Limits.orDefaults()
-	if len(body.Code) > body.Limits.Code {
-		return Ending{Failure: failure(CodeTooLarge, "the body has %d bytes, %d are allowed", len(body.Code), body.Limits.Code)}
-	}
-	if ctx.Err() != nil {
-		return Ending{Failure: stopFailure(cancelled, 0)}
-	}
-	if !e.enter() {
-		return Ending{Failure: stopFailure(closed, 0)}
+	switch {
+	case len(body.Code) > body.Limits.Code:
+		told(Ending{Failure: failure(CodeTooLarge, "the body has %d bytes, %d are allowed", len(body.Code), body.Limits.Code)})
+		return
+	case ctx.Err() != nil:
+		told(Ending{Failure: stopFailure(cancelled, 0)})
+		return
+	case !e.enter():
+		told(Ending{Failure: stopFailure(closed, 0)})
+		return
 	}
 	defer e.running.Done()
 	body.Code = strings.ToValidUTF8(body.Code, "\uFFFD")
 	r := &run{engine: e, body: body, door: door, pauses: door.Pauses(), now: body.Now, clock: newClock(body.Timeout)}
-	defer r.clock.end()
 	defer context.AfterFunc(ctx, func() { r.clock.stop(cancelled) })()
 	defer context.AfterFunc(e.closing, func() { r.clock.stop(closed) })()
+	told(r.whole())
+	r.clock.end()
+	if r.iso != nil {
+		e.bodies.put(r.iso)
+	}
+}
+
+// whole runs the body from its beginning to its end. What of its isolate can be used again is left in r.
+func (r *run) whole() (ending Ending) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.dropIsolate()
 			ending = Ending{Failure: failure(CodeUnavailable, "the sandbox failed: %v", p)}
 		}
 	}()
-	r.run()
-	return Ending{Value: r.value, Failure: r.failure, Dropped: r.dropped, CPU: r.cpu}
-}
-
-func (r *run) run() {
 	r.compute(r.begin)
 	for !r.ended {
 		r.wait()
 	}
 	r.compute(r.finish)
+	return Ending{Value: r.value, Failure: r.failure, Dropped: r.dropped, CPU: r.cpu}
 }
 
 // compute does what uses the isolate, on the clock and on one thread, whose CPU time is the isolate's.
@@ -259,15 +272,13 @@ func (r *run) check() {
 	}
 }
 
-// finish tells what is left to tell, and gives back the isolate.
+// finish tells what is left to tell.
 func (r *run) finish() {
 	if r.iso == nil {
 		return
 	}
 	r.clock.hurry(maxFinish) // the value or failure is there: nothing that comes now is worth waiting for
 	r.tellRejections()
-	r.engine.bodies.put(r.iso)
-	r.iso = nil
 }
 
 // Visit implements guest.Host.

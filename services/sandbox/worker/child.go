@@ -92,7 +92,8 @@ func (c *child) serve(ended func()) (state string, cause error) {
 	return state, cause
 }
 
-// handle passes one frame on to its body, whose goroutine looks into it: large words for one do not keep the others waiting.
+// handle passes one frame on to its body. What is small it looks into at once; large words for one, which its own goroutine looks into, do not keep
+// the others waiting.
 func (c *child) handle(f frame, ended func()) error {
 	switch f.kind {
 	case kindAsk, kindLog, kindEnding:
@@ -107,6 +108,9 @@ func (c *child) handle(f frame, ended func()) error {
 	c.mu.Unlock()
 	if j == nil {
 		return fmt.Errorf("%w: kind %d for body %d, which is not running", errFrame, f.kind, f.body)
+	}
+	if now, err := j.hearNow(f); now {
+		return err
 	}
 	if !j.push(f) {
 		return fmt.Errorf("%w: more than %d bytes for body %d at once", errFrame, maxInbox, f.body)
@@ -149,7 +153,11 @@ func (c *child) overdue(j *job, d time.Duration) {
 // maxInbox bounds the payloads that a body's goroutine has not looked into yet: more than all open asks, the log and the value.
 const maxInbox = 64 << 20
 
-// A job is a body in a worker. The goroutine that reads from the worker pushes frames, the one that runs the body takes them.
+// maxNow is how long an ask or a line may be that the goroutine which reads from the worker passes on itself.
+const maxNow = 8 << 10
+
+// A job is a body in a worker. The goroutine that reads from the worker pushes frames, the one that runs the body takes them; small ones
+// that find nothing before them go to hear at once, which spares a change of goroutines for each ask.
 type job struct {
 	number uint64
 	record *record
@@ -157,12 +165,36 @@ type job struct {
 	wake   chan struct{} // holds one token when there is something to take
 
 	mu        sync.Mutex
+	hear      func(frame) error // passes an ask or a line on; nil before and after the body's goroutine listens
+	taken     bool              // frames that were taken are being passed on
+	heard     bool              // something of the body was passed on
 	inbox     []frame
 	size      int
 	lost      bool // the worker is gone; what is in the inbox came before
 	abandoned bool // nobody takes frames any more
 	settled   bool // the worker said its last word about the body
 	timer     *time.Timer
+}
+
+// hearNow passes f on, if that can be done at once; now reports whether it was done.
+func (j *job) hearNow(f frame) (now bool, err error) {
+	if f.kind == kindEnding || len(f.payload) > maxNow {
+		return false, nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.hear == nil || j.taken || len(j.inbox) > 0 || j.abandoned || j.lost {
+		return false, nil
+	}
+	j.heard = true
+	return true, j.hear(f)
+}
+
+// listen has hear be called from now on, and not any more once it is nil.
+func (j *job) listen(hear func(frame) error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.hear = hear
 }
 
 // push reports whether there was room.
@@ -188,13 +220,18 @@ func (j *job) ring() {
 	}
 }
 
-// take returns what was pushed since the last time, and whether nothing more will come because the worker is gone.
-func (j *job) take() (inbox []frame, lost bool) {
+// take returns what was pushed since the last time. Once that is nothing: whether nothing more will come because the worker is gone, and
+// whether nothing was ever passed on.
+func (j *job) take() (inbox []frame, lost, quiet bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	inbox = j.inbox
 	j.inbox, j.size = nil, 0
-	return inbox, j.lost
+	j.taken = len(inbox) > 0
+	for _, f := range inbox {
+		j.heard = j.heard || f.kind != kindEnding
+	}
+	return inbox, j.lost, !j.heard
 }
 
 func (j *job) lose() {

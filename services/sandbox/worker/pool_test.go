@@ -489,3 +489,31 @@ func TestConfig(t *testing.T) {
 		}
 	}
 }
+
+// Small words are passed on at once, large ones by another goroutine: a body's words stay in their order all the same.
+func TestWordsStayInOrder(t *testing.T) {
+	p, err := processPool(t, Config{Workers: 1}, "0", "stub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := strings.Repeat("x", maxNow)
+	var code []string
+	var want []string
+	for i := range 60 {
+		text := fmt.Sprint(i)
+		if i%3 == 1 {
+			text += large
+		}
+		code, want = append(code, "log:"+text), append(want, text)
+	}
+	for range 50 {
+		d := newDoor(echo)
+		limits := engine.Limits{Timeout: time.Minute, Console: 1 << 20, Code: 1 << 20}
+		if end := p.Run(t.Context(), "acme", engine.Body{Code: strings.Join(append(code, "value:1"), " "), Limits: limits}, d); told(end) != "1" {
+			t.Fatalf("Run() = %s", told(end))
+		}
+		if got := d.logged(); !slices.Equal(got, want) {
+			t.Fatalf("%d lines came, not in order or not all", len(got))
+		}
+	}
+}

@@ -13,7 +13,7 @@ import (
 
 // A runner runs bodies, many at once: [engine.Engine], or a stand-in of a test.
 type runner interface {
-	Run(ctx context.Context, b engine.Body, d engine.Door) engine.Ending
+	RunThen(ctx context.Context, b engine.Body, d engine.Door, told func(engine.Ending))
 }
 
 // A server is the inside of a worker: it runs the bodies that the service sends.
@@ -128,7 +128,11 @@ type guest struct {
 
 // live runs the body and tells how it ended.
 func (g *guest) live(ctx context.Context, b engine.Body) {
-	end := g.server.run.Run(ctx, b, g)
+	g.server.run.RunThen(ctx, b, g, g.end)
+}
+
+// end tells how the body ended.
+func (g *guest) end(end engine.Ending) {
 	g.cancel()
 	g.answers.close()
 	g.server.mu.Lock()

@@ -21,7 +21,7 @@ type stub struct {
 	die    func()
 }
 
-func (s stub) Run(ctx context.Context, b engine.Body, d engine.Door) engine.Ending {
+func (s stub) RunThen(ctx context.Context, b engine.Body, d engine.Door, told func(engine.Ending)) {
 	ctx, cancel := context.WithTimeout(ctx, b.Timeout)
 	defer cancel()
 	r := stubRun{stub: s, ctx: ctx, door: d, end: engine.Ending{CPU: time.Microsecond}}
@@ -31,7 +31,7 @@ func (s stub) Run(ctx context.Context, b engine.Body, d engine.Door) engine.Endi
 			break
 		}
 	}
-	return r.end
+	told(r.end)
 }
 
 type stubRun struct {

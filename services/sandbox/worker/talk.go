@@ -12,23 +12,24 @@ import (
 const patience = 50 * time.Millisecond
 
 // A talk runs one body on one worker: it passes on what the body says to its door, and what comes through the door to the
-// worker, and ends at the body's limit whatever the worker does. It belongs to one goroutine.
+// worker, and ends at the body's limit whatever the worker does. It belongs to one goroutine, but for passNow.
 type talk struct {
 	child *child
 	job   *job
 	door  engine.Door
 	grace time.Duration
 
-	quiet bool // nothing went through the door so far
 	clock stopwatch
 }
 
 // run runs the body of j to its end. again reports that the worker was lost before anything went through the door: the body may
 // run once more elsewhere.
 func (c *child) run(ctx context.Context, j *job, d engine.Door, grace time.Duration) (end engine.Ending, again bool) {
-	t := &talk{child: c, job: j, door: d, grace: grace, quiet: true}
+	t := &talk{child: c, job: j, door: d, grace: grace}
 	t.clock.start(j.record.limits.Timeout + patience)
 	defer t.clock.stop()
+	j.listen(t.passNow)
+	defer j.listen(nil)
 	return t.converse(ctx)
 }
 
@@ -73,22 +74,36 @@ func (t *talk) converse(ctx context.Context) (end engine.Ending, again bool) {
 
 // hear passes on what the worker said; over reports that this was its last word about the body.
 func (t *talk) hear() (end engine.Ending, again, over bool) {
-	inbox, lost := t.job.take()
-	for _, f := range inbox {
-		end, over, err := t.pass(f)
-		if err != nil {
-			t.child.breach(err)
-			return failed(engine.CodeUnavailable, errGone.Error()), false, true
+	for {
+		inbox, lost, quiet := t.job.take()
+		if len(inbox) == 0 {
+			if lost {
+				end = failed(engine.CodeUnavailable, errGone.Error())
+				end.CPU = t.clock.elapsed()
+			}
+			return end, quiet, lost
 		}
-		if over {
-			return end, false, true
+		for _, f := range inbox {
+			end, over, err := t.pass(f)
+			if err != nil {
+				t.child.breach(err)
+				return failed(engine.CodeUnavailable, errGone.Error()), false, true
+			}
+			if over {
+				return end, false, true
+			}
 		}
 	}
-	if lost {
-		end = failed(engine.CodeUnavailable, errGone.Error())
-		end.CPU = t.clock.elapsed()
+}
+
+// passNow passes on an ask or a line, on the goroutine that reads from the worker.
+func (t *talk) passNow(f frame) error {
+	_, _, err := t.pass(f)
+	if err == nil {
+		return nil
 	}
-	return end, t.quiet, lost
+	t.child.breach(err)
+	return err
 }
 
 // pass checks one frame and passes it on.
@@ -100,7 +115,6 @@ func (t *talk) pass(f frame) (end engine.Ending, over bool, err error) {
 			err = t.job.record.ask(a)
 		}
 		if err == nil {
-			t.quiet = false
 			t.door.Ask(a)
 		}
 		return end, false, err
@@ -110,7 +124,6 @@ func (t *talk) pass(f frame) (end engine.Ending, over bool, err error) {
 			err = t.job.record.log(l)
 		}
 		if err == nil {
-			t.quiet = false
 			t.door.Log(l)
 		}
 		return end, false, err
