@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolcrib/toolcrib/services/sandbox/engine"
@@ -135,15 +136,15 @@ func (l *lane) run(ctx context.Context, code string, n, many int) error {
 	took := make([]time.Duration, n)
 	wrong := make([]error, n)
 	var wg sync.WaitGroup
-	places := make(chan struct{}, many)
-	for i := range n {
-		places <- struct{}{}
+	var next atomic.Int64
+	for worker := range many {
+		tenant := fmt.Sprintf("tenant-%d", worker%2)
 		wg.Go(func() {
-			defer func() { <-places }()
-			tenant := fmt.Sprintf("tenant-%d", i%min(many, 2))
-			var e engine.Ending
-			if e, took[i] = Time(ctx, l.runner, tenant, Trial{Code: code}.Body(time.Minute), false); e.Failure != nil {
-				wrong[i] = fmt.Errorf("the body %.60q ended with %s", code, describe(e))
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				var e engine.Ending
+				if e, took[i] = Time(ctx, l.runner, tenant, Trial{Code: code}.Body(time.Minute), false); e.Failure != nil {
+					wrong[i] = fmt.Errorf("the body %.60q ended with %s", code, describe(e))
+				}
 			}
 		})
 	}

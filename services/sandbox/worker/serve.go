@@ -21,6 +21,9 @@ type server struct {
 	run runner
 	max int // bodies at once
 
+	work chan func()   // for goroutines that are idle
+	done chan struct{} // closed when there is no more work
+
 	wmu  sync.Mutex
 	conn io.Writer
 
@@ -30,11 +33,12 @@ type server struct {
 }
 
 func newServer(run runner, conn io.Writer, max int) *server {
-	return &server{run: run, conn: conn, max: max, bodies: make(map[uint64]*guest)}
+	return &server{run: run, conn: conn, max: max, work: make(chan func()), done: make(chan struct{}), bodies: make(map[uint64]*guest)}
 }
 
 // serve handles frames until the service closes the connection, which gives nil, or sends what it must not send.
 func (s *server) serve(r io.Reader) error {
+	defer close(s.done)
 	br := bufio.NewReaderSize(r, 64<<10)
 	for {
 		f, err := readFrame(br)
@@ -101,8 +105,27 @@ func (s *server) start(f frame) error {
 	}
 	s.last = f.body
 	s.bodies[f.body] = g
-	go g.live(ctx, b)
+	s.lend(func() { s.run.RunThen(ctx, b, g, g.end) })
 	return nil
+}
+
+// lend has a goroutine do the work, one that has run bodies before where one is idle: its stack has grown already to what they need.
+func (s *server) lend(work func()) {
+	select {
+	case s.work <- work:
+		return
+	default:
+	}
+	go func() {
+		for {
+			work()
+			select {
+			case work = <-s.work:
+			case <-s.done:
+				return
+			}
+		}
+	}()
 }
 
 // send writes one frame. A worker that cannot write is of no use any more; it ends when its reading end finds that out.
@@ -124,11 +147,6 @@ type guest struct {
 	// Of the goroutine that runs the body.
 	breach  *breach // what the body is ended for, by the worker
 	dropped int     // lines beyond the limits
-}
-
-// live runs the body and tells how it ended.
-func (g *guest) live(ctx context.Context, b engine.Body) {
-	g.server.run.RunThen(ctx, b, g, g.end)
 }
 
 // end tells how the body ended.
