@@ -180,4 +180,6 @@ type PolicyLayer struct {
 	Allow []string `json:"allow,omitempty"`
 	// Deny hides every tool whose id one of the globs matches.
 	Deny []string `json:"deny,omitempty"`
+	// Rules say more of single tools and calls. One with the effect allow belongs to the allow list, with or without globs in Allow.
+	Rules []PolicyRule `json:"rules,omitempty"`
 }
