@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/core/live"
+	"github.com/toolcrib/toolcrib/internal/core/policy"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/internal/kit/natstest"
 	"github.com/toolcrib/toolcrib/internal/kit/store"
@@ -109,16 +110,17 @@ func TestCurrentRevises(t *testing.T) {
 }
 
 func TestPolicy(t *testing.T) {
+	tool := policy.Tool{ID: "mcp:a:b"}
 	w := start(t)
 	p, err := w.state.Policy(tenant)
-	if err != nil || !p.For(contracts.Labels{}).Decide("mcp:a:b").Allowed {
+	if err != nil || p.For(contracts.Labels{}).See(tool).Denied() {
 		t.Errorf("without policies: %v, want all allowed", err)
 	}
 	w.deny("mcp:a:*")
-	if p, err = w.state.Policy(tenant); err != nil || p.For(contracts.Labels{}).Decide("mcp:a:b").Allowed {
+	if p, err = w.state.Policy(tenant); err != nil || !p.For(contracts.Labels{}).See(tool).Denied() {
 		t.Errorf("after the denial: %v, want it denied", err)
 	}
-	if p, err = w.state.Policy("other"); err != nil || !p.For(contracts.Labels{}).Decide("mcp:a:b").Allowed {
+	if p, err = w.state.Policy("other"); err != nil || p.For(contracts.Labels{}).See(tool).Denied() {
 		t.Errorf("another tenant: %v, want all allowed", err)
 	}
 }

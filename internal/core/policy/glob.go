@@ -15,13 +15,13 @@ const longestGlob = 1024
 type globs struct {
 	list    []glob
 	needs   []signature      // what a text must hold for the glob at the same position
-	exact   map[string]int   // position of a glob without special characters
+	exact   map[string][]int // positions of globs without special characters, ascending
 	byHead  map[string][]int // positions of the others by their literal prefix, ascending
 	lengths []int            // of the keys of byHead, ascending
 }
 
 func compileGlobs(rules []string) (*globs, error) {
-	g := &globs{exact: map[string]int{}, byHead: map[string][]int{}}
+	g := &globs{exact: map[string][]int{}, byHead: map[string][]int{}}
 	var seen [longestGlob + 1]bool
 	for i, rule := range rules {
 		one, err := parseGlob(rule)
@@ -31,9 +31,7 @@ func compileGlobs(rules []string) (*globs, error) {
 		g.list, g.needs = append(g.list, one), append(g.needs, one.signature())
 		head := one.parts[0].literal
 		if !one.starred && len(one.parts) == 1 && one.parts[0].plain() {
-			if _, ok := g.exact[head]; !ok {
-				g.exact[head] = i
-			}
+			g.exact[head] = append(g.exact[head], i)
 			continue
 		}
 		g.byHead[head] = append(g.byHead[head], i)
@@ -50,8 +48,8 @@ func compileGlobs(rules []string) (*globs, error) {
 // match returns the first glob of the list that matches all of s, whose signature is has.
 func (g *globs) match(s string, has *signature) (rule string, ok bool) {
 	first := len(g.list)
-	if i, ok := g.exact[s]; ok {
-		first = i
+	if same := g.exact[s]; len(same) > 0 {
+		first = same[0]
 	}
 	for _, n := range g.lengths {
 		if n > len(s) {
@@ -70,6 +68,22 @@ func (g *globs) match(s string, has *signature) (rule string, ok bool) {
 		return "", false
 	}
 	return g.list[first].text, true
+}
+
+// all adds the positions of the globs of the list that match all of s, whose signature is has, to hits.
+func (g *globs) all(hits []int, s string, has *signature) []int {
+	hits = append(hits, g.exact[s]...)
+	for _, n := range g.lengths {
+		if n > len(s) {
+			break
+		}
+		for _, i := range g.byHead[s[:n]] {
+			if has.holds(&g.needs[i]) && g.list[i].match(s) {
+				hits = append(hits, i)
+			}
+		}
+	}
+	return hits
 }
 
 // A signature is a set of hashes of the bytes and pairs of bytes of a text.

@@ -1,12 +1,16 @@
-// Package policy says which tools a run may see and call, from allow and deny
-// globs over tool ids in layers (global, tenant, profile, agent, sandbox,
-// session). It knows no conditions, approvals or limits, and stores nothing.
+// Package policy says which tools a run may see and what becomes of its calls, from layers
+// (global, tenant, profile, agent, sandbox, session) of allow and deny globs over tool
+// ids and of rules with conditions. It asks nobody for approval, holds no limits of rate, and stores nothing.
 package policy
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
@@ -14,14 +18,21 @@ import (
 // A Policy is a set of compiled layers. It never changes and is safe for
 // concurrent use. A nil Policy has no layers.
 type Policy struct {
-	layers []*layer // by level, in the given order within one
+	byPlace map[place][]*layer // in the order of their digests
 }
+
+// A place is where layers stand.
+type place struct{ level, name string }
 
 // A layer is one compiled layer.
 type layer struct {
 	contracts.PolicyLayer
 	title       string // for decisions: "tenant", "agent planner"
+	rank        int    // of its level
+	digest      contracts.Hash
 	allow, deny *globs
+	narrowing   *ruleSet // that deny and ask for approval
+	allowing    *ruleSet // that let through
 }
 
 // levels are the levels of layers, farthest first, each with what a run says of it; nil at levels that hold for every run.
@@ -41,31 +52,39 @@ type level struct {
 	label func(contracts.Labels) string
 }
 
-// Compile checks layers and prepares them for deciding; their order does not
-// matter to what is allowed. The error is a [contracts.Error] with
-// [contracts.CodeInvalid] that names the layer and the glob. Whoever gets an error must deny everything.
+// Compile checks layers and prepares them for deciding; neither their order nor that of the rules in them
+// matters to what is decided. The error is a [contracts.Error] with [contracts.CodeInvalid] that names the layer and the
+// glob or rule, the place in a condition, and what is allowed; the one of its Fields, where there is one, is a
+// JSON Pointer into layers. Whoever gets an error must deny everything.
 func Compile(layers []contracts.PolicyLayer) (*Policy, error) {
-	p := &Policy{}
-	for i, l := range layers {
-		c, err := compileLayer(l)
-		if err != nil {
-			return nil, contracts.Errorf(contracts.CodeInvalid, "policy layer %d: %w", i+1, err)
-		}
-		p.layers = append(p.layers, c)
+	if len(layers) > mostLayers {
+		return nil, contracts.Errorf(contracts.CodeInvalid, "there are %d policy layers; want at most %d", len(layers), mostLayers)
 	}
-	sortLayers(p.layers)
+	p := &Policy{byPlace: map[place][]*layer{}}
+	rules := &ruleCompiler{conditions: map[string]*condition{}}
+	for i, l := range layers {
+		c, err := compileLayer(l, rules)
+		if err != nil {
+			e := contracts.Errorf(contracts.CodeInvalid, "policy layer %d: %w", i+1, err)
+			if w, ok := errors.AsType[*wrongField](err); ok {
+				e.Fields = []contracts.FieldError{{Field: fmt.Sprintf("/%d%s", i, w.pointer), Message: w.Error()}}
+			}
+			return nil, e
+		}
+		at := place{l.Level, l.Name}
+		p.byPlace[at] = append(p.byPlace[at], c)
+	}
+	for _, l := range p.byPlace {
+		slices.SortStableFunc(l, func(a, b *layer) int { return cmp.Compare(a.digest, b.digest) })
+	}
 	return p, nil
-}
-
-func sortLayers(layers []*layer) {
-	slices.SortStableFunc(layers, func(a, b *layer) int { return cmp.Compare(rank(a.Level), rank(b.Level)) })
 }
 
 func rank(name string) int {
 	return slices.IndexFunc(levels(), func(l level) bool { return l.name == name })
 }
 
-func compileLayer(l contracts.PolicyLayer) (*layer, error) {
+func compileLayer(l contracts.PolicyLayer, rules *ruleCompiler) (*layer, error) {
 	r := rank(l.Level)
 	if r < 0 {
 		return nil, fmt.Errorf("level %q: want global, tenant, profile, agent, sandbox or session", l.Level)
@@ -77,8 +96,7 @@ func compileLayer(l contracts.PolicyLayer) (*layer, error) {
 	case !named && l.Name != "":
 		return nil, fmt.Errorf("%s %q: want no name, the layer holds for every run", l.Level, l.Name)
 	}
-	c := &layer{PolicyLayer: l, title: l.Level}
-	c.Allow, c.Deny = slices.Clone(l.Allow), slices.Clone(l.Deny)
+	c := &layer{PolicyLayer: cloneLayer(l), title: l.Level, rank: r}
 	if named {
 		c.title += " " + l.Name
 	}
@@ -89,21 +107,74 @@ func compileLayer(l contracts.PolicyLayer) (*layer, error) {
 	if c.deny, err = compileGlobs(c.Deny); err != nil {
 		return nil, fmt.Errorf("%s, deny: %w", c.title, err)
 	}
+	compiled, err := rules.compile(c.Rules)
+	if err != nil {
+		return nil, fmt.Errorf("%s, %w", c.title, err)
+	}
+	allows := func(e contracts.PolicyEffect) bool { return e == contracts.PolicyAllow }
+	if c.allowing, err = newRuleSet(c.Rules, compiled, allows); err != nil {
+		return nil, err
+	}
+	if c.narrowing, err = newRuleSet(c.Rules, compiled, func(e contracts.PolicyEffect) bool { return !allows(e) }); err != nil {
+		return nil, err
+	}
+	c.digest = digest(c.PolicyLayer)
 	return c, nil
 }
 
+func cloneLayer(l contracts.PolicyLayer) contracts.PolicyLayer {
+	l.Allow, l.Deny, l.Rules = slices.Clone(l.Allow), slices.Clone(l.Deny), slices.Clone(l.Rules)
+	for i := range l.Rules {
+		r := &l.Rules[i]
+		r.Tools = slices.Clone(r.Tools)
+		if r.Approval != nil {
+			terms := *r.Approval
+			terms.Deciders = slices.Clone(terms.Deciders)
+			r.Approval = &terms
+		}
+	}
+	return l
+}
+
+// digest returns a hash of what a layer means: not of the order of its globs and rules, nor of whether a default is written out.
+func digest(l contracts.PolicyLayer) contracts.Hash {
+	set := func(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
+	l = cloneLayer(l)
+	l.Allow, l.Deny = set(l.Allow), set(l.Deny)
+	slices.SortFunc(l.Rules, func(a, b contracts.PolicyRule) int { return strings.Compare(a.Name, b.Name) })
+	for i := range l.Rules {
+		r := &l.Rules[i]
+		r.Tools = set(r.Tools)
+		if r.Effect == contracts.PolicyApprove {
+			terms := complete(r.Approval)
+			r.Approval = &terms
+		}
+	}
+	b, err := json.Marshal(l)
+	if err != nil {
+		panic("policy: a layer cannot be encoded: " + err.Error()) // it is text and numbers
+	}
+	return contracts.HashOf(b)
+}
+
 // For returns what holds for a run with these labels: the layers of the levels
-// global and tenant, and those whose name is the run's label of their level. A
-// nil Policy gives an Effective that allows everything.
+// global and tenant, and those whose name is the run's label of their level. Who
+// opened the run is unknown until [Effective.As]. A nil Policy gives an Effective that allows everything.
 func (p *Policy) For(labels contracts.Labels) *Effective {
 	e := &Effective{}
 	if p == nil {
 		return e
 	}
-	all := levels()
-	for _, l := range p.layers {
-		if label := all[rank(l.Level)].label; label == nil || label(labels) == l.Name {
-			e.layers = append(e.layers, l)
+	of := &run{labels: labels}
+	for _, level := range levels() {
+		at := place{level: level.name}
+		if level.label != nil {
+			if at.name = level.label(labels); at.name == "" {
+				continue
+			}
+		}
+		for _, l := range p.byPlace[at] {
+			e.layers = append(e.layers, applied{l, of})
 		}
 	}
 	return e
@@ -112,45 +183,33 @@ func (p *Policy) For(labels contracts.Labels) *Effective {
 // An Effective is the policy of one run. It never changes and is safe for
 // concurrent use. A nil Effective, or one without layers, allows everything.
 type Effective struct {
-	layers []*layer
+	layers []applied // by level, farthest first, and then by digest
 }
 
-// A Decision says whether a tool is allowed and what decided it. It is for
-// operators: a run's caller may not learn of a tool that is hidden from it.
-type Decision struct {
-	Allowed bool
-	// Layer is the layer that decided, "agent planner": the one that denied, or else the last
-	// one with an allow list; "" where no layer says anything about the tool.
-	Layer string
-	// Rule is the glob that decided; "" where a layer's allow list matches nothing, or no layer decided.
-	Rule string
+// An applied layer is one with what its conditions read of the run.
+type applied struct {
+	*layer
+	run *run
 }
 
-// Decide says whether the tool id is allowed: no layer denies it, and every
-// layer with an allow list lets it through.
-func (e *Effective) Decide(id contracts.ToolID) Decision {
-	d := Decision{Allowed: true}
-	if e == nil || len(e.layers) == 0 {
-		return d
+func (p applied) equal(o applied) bool {
+	return p.title == o.title && p.digest == o.digest && (p.run == o.run || reflect.DeepEqual(p.run, o.run))
+}
+
+// As returns e for a run that principal opened. Conditions that read run.principal deny without it, and where it is "".
+func (e *Effective) As(principal string) *Effective {
+	if e == nil {
+		return nil
 	}
-	var has signature
-	has.add(string(id))
-	for _, l := range e.layers {
-		if rule, ok := l.deny.match(string(id), &has); ok {
-			return Decision{Layer: l.title, Rule: rule}
+	out := &Effective{layers: slices.Clone(e.layers)}
+	for i := range out.layers {
+		if p := &out.layers[i]; i > 0 && p.run == e.layers[i-1].run {
+			p.run = out.layers[i-1].run
+		} else {
+			p.run = &run{p.run.labels, principal}
 		}
 	}
-	for _, l := range e.layers {
-		if len(l.Allow) == 0 {
-			continue
-		}
-		rule, ok := l.allow.match(string(id), &has)
-		if !ok {
-			return Decision{Layer: l.title}
-		}
-		d.Layer, d.Rule = l.title, rule
-	}
-	return d
+	return out
 }
 
 // Layers returns a copy of the layers, farthest first; nil where there are none. Stored and
@@ -160,31 +219,39 @@ func (e *Effective) Layers() []contracts.PolicyLayer {
 		return nil
 	}
 	var list []contracts.PolicyLayer
-	for _, l := range e.layers {
-		c := l.PolicyLayer
-		c.Allow, c.Deny = slices.Clone(c.Allow), slices.Clone(c.Deny)
-		list = append(list, c)
+	for _, p := range e.layers {
+		list = append(list, cloneLayer(p.PolicyLayer))
 	}
 	return list
 }
 
-// Both returns what a and b both allow. A nil one allows everything.
-func Both(a, b *Effective) *Effective {
-	both := &Effective{}
-	for _, e := range []*Effective{a, b} {
-		if e == nil {
-			continue
-		}
-		for _, l := range e.layers {
-			if !slices.ContainsFunc(both.layers, l.equal) {
-				both.layers = append(both.layers, l)
+// Version names what the layers say: two Effectives with the same version decide alike for the same run. The order
+// of layers, globs and rules, layers that occur twice and layers that say nothing do not matter to it.
+func (e *Effective) Version() contracts.Hash {
+	var digests []string
+	if e != nil {
+		for _, p := range e.layers {
+			if len(p.Allow)+len(p.Deny)+len(p.Rules) > 0 {
+				digests = append(digests, string(p.digest))
 			}
 		}
 	}
-	sortLayers(both.layers)
-	return both
+	slices.Sort(digests)
+	return contracts.HashOf([]byte(strings.Join(slices.Compact(digests), "\n")))
 }
 
-func (l *layer) equal(o *layer) bool {
-	return l == o || l.title == o.title && slices.Equal(l.Allow, o.Allow) && slices.Equal(l.Deny, o.Deny)
+// Both returns the stricter of a and b in everything: it denies what one of them denies, and
+// asks for approval where one does. A nil one allows everything.
+func Both(a, b *Effective) *Effective {
+	both := &Effective{}
+	for _, e := range []*Effective{a, b} {
+		if e != nil {
+			both.layers = append(both.layers, e.layers...)
+		}
+	}
+	slices.SortStableFunc(both.layers, func(a, b applied) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.Name, b.Name), cmp.Compare(a.digest, b.digest))
+	})
+	both.layers = slices.CompactFunc(both.layers, applied.equal)
+	return both
 }

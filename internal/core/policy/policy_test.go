@@ -20,7 +20,7 @@ func compile(t testing.TB, layers ...contracts.PolicyLayer) *Policy {
 	return p
 }
 
-func TestDecide(t *testing.T) {
+func TestSee(t *testing.T) {
 	layers := []contracts.PolicyLayer{
 		{Level: "agent", Name: "planner", Allow: []string{"mcp:calendar:*", "mcp:mail:send_*"}},
 		{Level: "global", Deny: []string{"*:shell:*", "mcp:*:delete_*"}},
@@ -35,27 +35,27 @@ func TestDecide(t *testing.T) {
 		id     contracts.ToolID
 		want   Decision
 	}{
-		{contracts.Labels{}, "mcp:calendar:create_event", Decision{true, "tenant", "mcp:*"}},
-		{contracts.Labels{}, "platform:core:now", Decision{true, "tenant", "platform:core:now"}},
-		{contracts.Labels{}, "platform:core:later", Decision{false, "tenant", ""}},
-		{contracts.Labels{}, "MCP:calendar:create_event", Decision{false, "tenant", ""}},
-		{contracts.Labels{}, "mcp:calendar:delete_event", Decision{false, "global", "mcp:*:delete_*"}},
-		{contracts.Labels{}, "mcp:shell:run", Decision{false, "global", "*:shell:*"}},
-		{contracts.Labels{Agent: "planner"}, "mcp:calendar:create_event", Decision{true, "agent planner", "mcp:calendar:*"}},
-		{contracts.Labels{Agent: "planner"}, "mcp:mail:send_now", Decision{true, "agent planner", "mcp:mail:send_*"}},
-		{contracts.Labels{Agent: "planner"}, "mcp:mail:list", Decision{false, "agent planner", ""}},
-		{contracts.Labels{Agent: "planner"}, "platform:core:now", Decision{false, "agent planner", ""}},
-		{contracts.Labels{Agent: "Planner"}, "mcp:mail:list", Decision{true, "tenant", "mcp:*"}},
-		{contracts.Labels{Agent: "planner", Session: "s1"}, "mcp:calendar:create_event", Decision{false, "session s1", "mcp:calendar:create_event"}},
-		{contracts.Labels{Session: "planner"}, "mcp:mail:list", Decision{true, "tenant", "mcp:*"}},
-		{contracts.Labels{Profile: "strict"}, "mcp:calendar:list_events", Decision{true, "profile strict", "mcp:calendar:list_events"}},
-		{contracts.Labels{Profile: "strict", Agent: "planner"}, "mcp:calendar:create_event", Decision{false, "profile strict", ""}},
-		{contracts.Labels{Sandbox: "box"}, "mcp:calendar:list_events", Decision{false, "sandbox box", ""}},
-		{contracts.Labels{Labels: map[string]string{"agent": "planner"}}, "mcp:mail:list", Decision{true, "tenant", "mcp:*"}},
-		{contracts.Labels{}, "", Decision{false, "tenant", ""}},
+		{contracts.Labels{}, "mcp:calendar:create_event", Decision{Effect: contracts.PolicyAllow, Layer: "tenant", Rule: "mcp:*"}},
+		{contracts.Labels{}, "platform:core:now", Decision{Effect: contracts.PolicyAllow, Layer: "tenant", Rule: "platform:core:now"}},
+		{contracts.Labels{}, "platform:core:later", Decision{Effect: contracts.PolicyDeny, Layer: "tenant", Rule: ""}},
+		{contracts.Labels{}, "MCP:calendar:create_event", Decision{Effect: contracts.PolicyDeny, Layer: "tenant", Rule: ""}},
+		{contracts.Labels{}, "mcp:calendar:delete_event", Decision{Effect: contracts.PolicyDeny, Layer: "global", Rule: "mcp:*:delete_*"}},
+		{contracts.Labels{}, "mcp:shell:run", Decision{Effect: contracts.PolicyDeny, Layer: "global", Rule: "*:shell:*"}},
+		{contracts.Labels{Agent: "planner"}, "mcp:calendar:create_event", Decision{Effect: contracts.PolicyAllow, Layer: "agent planner", Rule: "mcp:calendar:*"}},
+		{contracts.Labels{Agent: "planner"}, "mcp:mail:send_now", Decision{Effect: contracts.PolicyAllow, Layer: "agent planner", Rule: "mcp:mail:send_*"}},
+		{contracts.Labels{Agent: "planner"}, "mcp:mail:list", Decision{Effect: contracts.PolicyDeny, Layer: "agent planner", Rule: ""}},
+		{contracts.Labels{Agent: "planner"}, "platform:core:now", Decision{Effect: contracts.PolicyDeny, Layer: "agent planner", Rule: ""}},
+		{contracts.Labels{Agent: "Planner"}, "mcp:mail:list", Decision{Effect: contracts.PolicyAllow, Layer: "tenant", Rule: "mcp:*"}},
+		{contracts.Labels{Agent: "planner", Session: "s1"}, "mcp:calendar:create_event", Decision{Effect: contracts.PolicyDeny, Layer: "session s1", Rule: "mcp:calendar:create_event"}},
+		{contracts.Labels{Session: "planner"}, "mcp:mail:list", Decision{Effect: contracts.PolicyAllow, Layer: "tenant", Rule: "mcp:*"}},
+		{contracts.Labels{Profile: "strict"}, "mcp:calendar:list_events", Decision{Effect: contracts.PolicyAllow, Layer: "profile strict", Rule: "mcp:calendar:list_events"}},
+		{contracts.Labels{Profile: "strict", Agent: "planner"}, "mcp:calendar:create_event", Decision{Effect: contracts.PolicyDeny, Layer: "profile strict", Rule: ""}},
+		{contracts.Labels{Sandbox: "box"}, "mcp:calendar:list_events", Decision{Effect: contracts.PolicyDeny, Layer: "sandbox box", Rule: ""}},
+		{contracts.Labels{Labels: map[string]string{"agent": "planner"}}, "mcp:mail:list", Decision{Effect: contracts.PolicyAllow, Layer: "tenant", Rule: "mcp:*"}},
+		{contracts.Labels{}, "", Decision{Effect: contracts.PolicyDeny, Layer: "tenant", Rule: ""}},
 	} {
-		if diff := cmp.Diff(tt.want, p.For(tt.labels).Decide(tt.id)); diff != "" {
-			t.Errorf("For(%+v).Decide(%q) (-want +got):\n%s", tt.labels, tt.id, diff)
+		if diff := cmp.Diff(tt.want, p.For(tt.labels).See(Tool{ID: tt.id})); diff != "" {
+			t.Errorf("For(%+v).See(%q) (-want +got):\n%s", tt.labels, tt.id, diff)
 		}
 	}
 }
@@ -67,8 +67,8 @@ func TestNothingAllowsAll(t *testing.T) {
 		"no layers": compile(t).For(contracts.Labels{}), "both nil": Both(nil, nil),
 		"no rules": compile(t, contracts.PolicyLayer{Level: "global"}).For(contracts.Labels{}),
 	} {
-		if got := e.Decide("mcp:a:b"); got != (Decision{Allowed: true}) {
-			t.Errorf("%s: Decide = %+v, want allowed by nothing", name, got)
+		if got := e.See(Tool{ID: "mcp:a:b"}); got != (Decision{Effect: contracts.PolicyAllow}) {
+			t.Errorf("%s: See = %+v, want allowed by nothing", name, got)
 		}
 	}
 	if got := (*Effective)(nil).Layers(); got != nil {
@@ -123,7 +123,7 @@ func TestLayersAndBoth(t *testing.T) {
 		t.Errorf("Layers (-want +got):\n%s", diff)
 	}
 	got[0].Allow[0] = "*"
-	if e.Decide("c").Allowed || compile(t, e.Layers()...).For(labels).Decide("c").Allowed {
+	if !e.See(Tool{ID: "c"}).Denied() || !compile(t, e.Layers()...).For(labels).See(Tool{ID: "c"}).Denied() {
 		t.Error("changing what Layers returned changed the policy")
 	}
 
@@ -133,17 +133,18 @@ func TestLayersAndBoth(t *testing.T) {
 		t.Errorf("Both has %d layers, want 3: an equal one counts once", n)
 	}
 	for _, id := range []contracts.ToolID{"a", "ab", "b", "c", "x"} {
-		want := e.Decide(id).Allowed && live.Decide(id).Allowed
-		if got := both.Decide(id).Allowed; got != want {
-			t.Errorf("Both: %q allowed = %v, want %v", id, got, want)
+		tool := Tool{ID: id}
+		want := e.See(tool).Denied() || live.See(tool).Denied()
+		if got := both.See(tool).Denied(); got != want {
+			t.Errorf("Both: %q denied = %v, want %v", id, got, want)
 		}
-		if Both(nil, live).Decide(id) != live.Decide(id) || Both(live, nil).Decide(id) != live.Decide(id) {
+		if Both(nil, live).See(tool) != live.See(tool) || Both(live, nil).See(tool) != live.See(tool) {
 			t.Errorf("Both with nil decides %q differently", id)
 		}
 	}
 }
 
-// TestDenyWins checks on random policies that Decide is what the rules say one by one, in any order of layers.
+// TestDenyWins checks on random policies that See is what the rules say one by one, in any order of layers.
 func TestDenyWins(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	pieces := []string{"a", "b", "ab", ":", "*", "?", "[ab]", "[^a]", "é", `\*`}
@@ -172,8 +173,8 @@ func TestDenyWins(t *testing.T) {
 			for _, l := range layers {
 				want = want && !anyMatch(l.Deny, id) && (len(l.Allow) == 0 || anyMatch(l.Allow, id))
 			}
-			if got := e.Decide(contracts.ToolID(id)); got.Allowed != want {
-				t.Fatalf("%+v: Decide(%q) = %+v, want %v", layers, id, got, want)
+			if got := e.See(Tool{ID: contracts.ToolID(id)}); got.Denied() == want {
+				t.Fatalf("%+v: See(%q) = %+v, want %v", layers, id, got, want)
 			}
 		}
 	}
@@ -261,7 +262,7 @@ func TestGlob(t *testing.T) {
 
 func TestFirstRuleIsNamed(t *testing.T) {
 	p := compile(t, contracts.PolicyLayer{Level: "global", Deny: []string{"z", "*b", "a*", "ab", "ab"}})
-	if got := p.For(contracts.Labels{}).Decide("ab").Rule; got != "*b" {
+	if got := p.For(contracts.Labels{}).See(Tool{ID: "ab"}).Rule; got != "*b" {
 		t.Errorf("Rule = %q, want the first that matches", got)
 	}
 }
@@ -286,7 +287,7 @@ func FuzzGlob(f *testing.F) {
 	})
 }
 
-func BenchmarkDecide(b *testing.B) {
+func BenchmarkGlobs(b *testing.B) {
 	rules := func(form string) []string {
 		var r []string
 		for i := range 1000 {
@@ -301,7 +302,7 @@ func BenchmarkDecide(b *testing.B) {
 		e := p.For(contracts.Labels{})
 		b.Run(tt.name, func(b *testing.B) {
 			for b.Loop() {
-				e.Decide("mcp:calendar-of-the-house:create_recurring_event")
+				e.See(Tool{ID: "mcp:calendar-of-the-house:create_recurring_event"})
 			}
 		})
 	}

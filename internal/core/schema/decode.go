@@ -22,6 +22,23 @@ func argsLimits() limits {
 	return limits{bytes: 16 << 20, depth: 128, values: 100_000, unique: true}
 }
 
+// Args reads the arguments of a call as [Validator.Validate] does: an object of values of
+// encoding/json with every number a json.Number. nil is an object without properties. Larger ones, and ones in
+// which an object has a property twice, are errors, whose texts hold nothing of the arguments.
+func Args(raw json.RawMessage) (map[string]any, error) {
+	if len(raw) == 0 {
+		return map[string]any{}, nil
+	}
+	v, _, err := decode(raw, argsLimits())
+	if err != nil {
+		return nil, err
+	}
+	if m, ok := v.(map[string]any); ok {
+		return m, nil
+	}
+	return nil, errors.New("it is no object")
+}
+
 // decode reads raw with exact numbers, and returns how many values it holds.
 func decode(raw json.RawMessage, l limits) (v any, values int, err error) {
 	if len(raw) > l.bytes {
