@@ -86,10 +86,29 @@ type Key struct {
 
 // A PolicyLayer is a [contracts.PolicyLayer] of the file.
 type PolicyLayer struct {
-	Level string   `json:"level,omitempty" enum:"global,tenant,profile,agent,sandbox,session" doc:"Where the layer stands. Default: global at the top, tenant in a tenant."`
-	Name  string   `json:"name,omitempty" doc:"The profile, agent, sandbox or session that the layer is for. Needed by these levels, and only by them."`
-	Allow []string `json:"allow,omitempty" doc:"Globs over tool ids such as mcp:github:*. Where there are any, only matching tools are let through."`
-	Deny  []string `json:"deny,omitempty" doc:"Globs over tool ids. Matching tools do not exist for the run, whatever any layer allows."`
+	Level string       `json:"level,omitempty" enum:"global,tenant,profile,agent,sandbox,session" doc:"Where the layer stands. Default: global at the top, tenant in a tenant."`
+	Name  string       `json:"name,omitempty" doc:"The profile, agent, sandbox or session that the layer is for. Needed by these levels, and only by them."`
+	Allow []string     `json:"allow,omitempty" doc:"Globs over tool ids such as mcp:github:*. Where there are any, only matching tools are let through."`
+	Deny  []string     `json:"deny,omitempty" doc:"Globs over tool ids. Matching tools do not exist for the run, whatever any layer allows."`
+	Rules []PolicyRule `json:"rules,omitempty" doc:"Rules over single tools and calls. Those with the effect allow belong to the allow list."`
+}
+
+// A PolicyRule is a [contracts.PolicyRule] of the file.
+type PolicyRule struct {
+	Name     string         `json:"name" doc:"Names the rule in its layer, for operators: 1 to 64 letters, digits, _ and -."`
+	Effect   string         `json:"effect" enum:"allow,deny,approve" doc:"What the rule does where it fires. A denial always wins, and approve beats allow."`
+	Tools    []string       `json:"tools,omitempty" doc:"Globs over tool ids that the rule is for. Default: every tool."`
+	When     string         `json:"when,omitempty" doc:"A condition in CEL over tool, run and args. Default: it always holds. One that cannot be evaluated denies."`
+	Approval *ApprovalTerms `json:"approval,omitempty" doc:"What is asked of whom. Only with the effect approve."`
+}
+
+// ApprovalTerms are [contracts.ApprovalTerms] of the file.
+type ApprovalTerms struct {
+	Title       string   `json:"title,omitempty" doc:"One line, at most 80 characters. Default: one that names the tool."`
+	Description string   `json:"description,omitempty" doc:"At most 512 characters."`
+	Severity    string   `json:"severity,omitempty" enum:"info,warning,critical" doc:"How much is at stake. Default warning."`
+	Deciders    []string `json:"deciders,omitempty" doc:"Principals who may decide. Default: everybody with the scope approve."`
+	ExpiresIn   int      `json:"expiresIn,omitempty" min:"1" max:"604800" doc:"Time limit in seconds, up to 7 days. Default 120."`
 }
 
 // Limits are the limits of one tenant. 0 means the default; those of [Config.Tenant] are never 0.

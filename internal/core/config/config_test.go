@@ -152,8 +152,12 @@ func TestLoadFull(t *testing.T) {
 				},
 				"local": {File: "testdata/apis/local.yaml", Disabled: true, Loading: "auto"},
 			}},
-			Policies: []PolicyLayer{{Deny: []string{"mcp:crm:drop_*"}}},
-			Limits:   Limits{50, 7, 1000},
+			Policies: []PolicyLayer{{Deny: []string{"mcp:crm:drop_*"}, Rules: []PolicyRule{
+				{Name: "readers", Effect: "allow", When: "tool.annotations.readOnly"},
+				{Name: "big", Effect: "approve", Tools: []string{"mcp:crm:merge_*"}, When: "args.ids.size() > 10", Approval: &ApprovalTerms{
+					Title: "Merge many", Description: "More than ten at once", Severity: "critical", Deciders: []string{"ann", "bob"}, ExpiresIn: 3600}},
+			}}},
+			Limits: Limits{50, 7, 1000},
 			Profiles: map[string]Profile{
 				"support": {ToolSearch: ToolSearch{Choice: ToolSearchAuto, Percent: 5}, Allow: []string{"mcp:crm:*"}},
 				"plain":   {ToolSearch: ToolSearch{Choice: ToolSearchFalse, Mode: "direct"}},
@@ -330,5 +334,38 @@ func TestBadGlobIsFoundInTheFile(t *testing.T) {
 	_, err := Parse([]byte(`{policies: [{deny: ["mcp:a:*", "[", "mcp:[z"]}]}`), "toolcrib.yaml")
 	if err == nil || !strings.Contains(err.Error(), "policies[0].deny[1]") || !strings.Contains(err.Error(), "policies[0].deny[2]") || strings.Contains(err.Error(), "deny[0]") {
 		t.Errorf("Parse = %v, want both bad globs and no other", err)
+	}
+}
+
+// The layers of the file are those of the services, with every field of their rules.
+func TestRulesOfTheFile(t *testing.T) {
+	full, err := Load("testdata/full.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers := full.Layers("acme")
+	want := []contracts.PolicyRule{
+		{Name: "readers", Effect: "allow", When: "tool.annotations.readOnly"},
+		{Name: "big", Effect: "approve", Tools: []string{"mcp:crm:merge_*"}, When: "args.ids.size() > 10", Approval: &contracts.ApprovalTerms{
+			Title: "Merge many", Description: "More than ten at once", Severity: "critical", Deciders: []string{"ann", "bob"}, ExpiresIn: 3600}},
+	}
+	if diff := cmp.Diff(want, layers[2].Rules); diff != "" {
+		t.Errorf("rules of the tenant's layer (-want +got):\n%s", diff)
+	}
+}
+
+// What is too much is found over all layers of a tenant.
+func TestTooManyRules(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("policies:\n")
+	for i := range 2 {
+		b.WriteString("  - rules:\n")
+		for j := range 1001 {
+			fmt.Fprintf(&b, "    - {name: r%d-%d, effect: deny, tools: [x]}\n", i, j)
+		}
+	}
+	_, err := Parse([]byte(b.String()), "toolcrib.yaml")
+	if err == nil || !strings.Contains(err.Error(), "policies: cannot be used: policy layer 2") || !strings.Contains(err.Error(), "at most 2000") {
+		t.Errorf("Parse = %v, want the limit of rules", err)
 	}
 }

@@ -60,7 +60,7 @@ func (c *Config) Layers(t contracts.TenantID) []contracts.PolicyLayer {
 	add := func(level string, layers []PolicyLayer) {
 		for _, l := range layers {
 			l.Level = cmp.Or(l.Level, level)
-			out = append(out, contracts.PolicyLayer(l))
+			out = append(out, l.contract())
 		}
 	}
 	tenant, _ := c.Tenant(t)
@@ -69,6 +69,25 @@ func (c *Config) Layers(t contracts.TenantID) []contracts.PolicyLayer {
 	for _, name := range slices.Sorted(maps.Keys(tenant.Profiles)) {
 		if p := tenant.Profiles[name]; len(p.Allow)+len(p.Deny) > 0 {
 			add("profile", []PolicyLayer{{Name: name, Allow: p.Allow, Deny: p.Deny}})
+		}
+	}
+	return out
+}
+
+// contract returns the layer as the services have it.
+func (l PolicyLayer) contract() contracts.PolicyLayer {
+	out := contracts.PolicyLayer{Level: l.Level, Name: l.Name, Allow: l.Allow, Deny: l.Deny}
+	for _, r := range l.Rules {
+		out.Rules = append(out.Rules, r.contract())
+	}
+	return out
+}
+
+func (r PolicyRule) contract() contracts.PolicyRule {
+	out := contracts.PolicyRule{Name: r.Name, Effect: contracts.PolicyEffect(r.Effect), Tools: r.Tools, When: r.When}
+	if a := r.Approval; a != nil {
+		out.Approval = &contracts.ApprovalTerms{
+			Title: a.Title, Description: a.Description, Severity: contracts.Severity(a.Severity), Deciders: a.Deciders, ExpiresIn: int64(a.ExpiresIn),
 		}
 	}
 	return out

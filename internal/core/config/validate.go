@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/toolcrib/toolcrib/internal/core/policy"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
@@ -56,6 +57,13 @@ func (c *Config) validate(r *report) {
 	validateServers(r, "mcpServers", c.MCPServers)
 	c.Plugins.validate(r, "plugins")
 	validateProfiles(r, "profiles", c.Profiles)
+	c.validateTenants(r)
+	if len(r.problems) == 0 {
+		c.validatePolicies(r)
+	}
+}
+
+func (c *Config) validateTenants(r *report) {
 	if len(c.Tenants) == 0 {
 		return
 	}
@@ -169,6 +177,62 @@ func validateLayers(r *report, path string, layers []PolicyLayer) {
 			r.add(at+".name", "needs a level of profile, agent, sandbox or session")
 		}
 		validateGlobs(r, at, l.Allow, l.Deny)
+		validateRules(r, join(at, "rules"), l.Rules)
+	}
+}
+
+// validateRules reports what is wrong with single rules, and names that are taken.
+func validateRules(r *report, path string, rules []PolicyRule) {
+	names := map[string]int{}
+	for i, rule := range rules {
+		at := index(path, i)
+		if rule.Tools != nil && len(rule.Tools) == 0 { // it would concern everything, which nobody means by it
+			r.add(at+".tools", "is empty; leave it out for every tool")
+		}
+		if _, err := policy.Compile([]contracts.PolicyLayer{{Level: "global", Rules: []contracts.PolicyRule{rule.contract()}}}); err != nil {
+			e := contracts.AsError(err)
+			for _, f := range e.Fields {
+				r.add(at+pathOf(strings.TrimPrefix(f.Field, "/0/rules/0")), "%s", ofRule(f.Message, rule.Name))
+			}
+			if e.Fields == nil {
+				r.add(at, "%s", e.Message)
+			}
+		} else if j, taken := names[rule.Name]; taken {
+			r.add(at+".name", "is %q, as that of %s", clip(rule.Name), index("rules", j))
+		}
+		names[rule.Name] = i
+	}
+}
+
+// ofRule returns the message of a rule's error without the words for the rule, which the path names.
+func ofRule(message, name string) string {
+	message = strings.TrimPrefix(strings.TrimPrefix(message, "rule 1"), " ("+name+")")
+	return strings.TrimLeft(message, ":, ")
+}
+
+// pathOf returns a JSON Pointer as the end of a path.
+func pathOf(pointer string) string {
+	var b strings.Builder
+	for _, token := range strings.Split(pointer, "/")[1:] {
+		if n, err := strconv.Atoi(token); err == nil {
+			b.WriteString(index("", n))
+			continue
+		}
+		b.WriteString("." + token)
+	}
+	return b.String()
+}
+
+// validatePolicies reports what is too much in all layers of a tenant together. It is for layers in which nothing else is wrong.
+func (c *Config) validatePolicies(r *report) {
+	for _, t := range c.TenantIDs() {
+		at := "policies"
+		if len(c.Tenants) > 0 {
+			at = join(join("tenants", string(t)), at)
+		}
+		if _, err := policy.Compile(c.Layers(t)); err != nil {
+			r.add(at, "cannot be used: %s", contracts.AsError(err).Message)
+		}
 	}
 }
 
