@@ -156,13 +156,29 @@ func (s *Service) check(ctx context.Context, r *contracts.Run, j *job) (*contrac
 		return o, err
 	}
 	j.place = outputs.Place{Tenant: t, Run: r.ID, Unreadable: !mayRead(e)}
-	if !e.Decide(j.entry.ID).Allowed && (j.entry.ID != outputs.ReadID || j.place.Unreadable) {
-		return notMade(contracts.StatusBlocked, contracts.Errorf(contracts.CodePolicyDenied, "policy does not allow this call")), nil
+	reads := j.entry.ID == outputs.ReadID && !j.place.Unreadable
+	if e.See(j.tool()).Denied() && !reads {
+		return denied(), nil
 	}
 	if j.args, err = s.caller.Args(ctx, t, j.call); err != nil {
 		return nil, fmt.Errorf("read the arguments of %s: %w", j.call.ID, err)
 	}
-	return s.validate(j), nil
+	if o := s.validate(j); o != nil || reads {
+		return o, nil
+	}
+	if e.Call(j.tool(), j.args).Effect != contracts.PolicyAllow {
+		return denied(), nil
+	}
+	return nil, nil
+}
+
+// tool is what policy reads of the call's tool.
+func (j *job) tool() policy.Tool {
+	return policy.ToolOf(j.entry.Tool, j.entry.Listing.TrustAnnotations)
+}
+
+func denied() *contracts.Outcome {
+	return notMade(contracts.StatusBlocked, contracts.Errorf(contracts.CodePolicyDenied, "policy does not allow this call"))
 }
 
 // effective returns what a run may do by the policies of its plan and of now, or the outcome of calls where that cannot be told.
@@ -177,7 +193,7 @@ func (s *Service) effective(ctx context.Context, t contracts.TenantID, r *contra
 		return nil, nil, err
 	}
 	labels := r.Request.Labels
-	return policy.Both(planned.For(labels), now.For(labels)), nil, nil
+	return policy.Both(planned.For(labels), now.For(labels)).As(r.Principal), nil, nil
 }
 
 // planned returns the policy that held when a run was planned.

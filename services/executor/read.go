@@ -32,8 +32,8 @@ func readEntry() catalogue.Entry {
 
 // mayRead reports whether a run may read whole results: unless a rule denies it. An allow list that does not mention the tool is about others.
 func mayRead(e *policy.Effective) bool {
-	d := e.Decide(outputs.ReadID)
-	return d.Allowed || d.Rule == ""
+	d := e.See(policy.ControlTool(outputs.ReadID))
+	return !d.Denied() || d.Rule == ""
 }
 
 // reads is mayRead of a run; what cannot be told is no.

@@ -127,7 +127,7 @@ func (w *world) plan(ctx context.Context, t contracts.TenantID, r *contracts.Run
 		l := must(w.library.Listing(ctx, t, h))
 		cl := contracts.CatalogueListing{Source: l.Source, Listing: h}
 		for i := range l.Tools {
-			if id := l.Tools[i].ID; allowed.Decide(id).Allowed {
+			if id := l.Tools[i].ID; !allowed.See(policy.ToolOf(&l.Tools[i], l.TrustAnnotations)).Denied() {
 				cl.Visible++
 				seen[id] = true
 			} else {

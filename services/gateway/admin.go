@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/core/policy"
@@ -115,8 +116,16 @@ func (a *api) policiesOf(ctx context.Context, t contracts.TenantID) (client.Poli
 
 // setPolicies replaces the policy layers that were set over the API.
 func (a *api) setPolicies(ctx context.Context, t contracts.TenantID, layers []contracts.PolicyLayer) error {
-	if _, err := policy.Compile(layers); err != nil {
+	now, err := a.policiesOf(ctx, t)
+	if err != nil {
 		return err
+	}
+	if _, err := policy.Compile(slices.Concat(layers, now.File)); err != nil { // they hold together
+		e := contracts.AsError(err)
+		for i := range e.Fields {
+			e.Fields[i].Field = "/layers" + e.Fields[i].Field
+		}
+		return e
 	}
 	key := contracts.PolicyKey(t, contracts.PolicyAPI)
 	for {

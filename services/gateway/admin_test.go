@@ -72,6 +72,10 @@ func TestPolicies(t *testing.T) {
 	for _, layers := range [][]contracts.PolicyLayer{
 		{{Level: "agent", Name: "a", Allow: []string{"mcp:*"}}, {Level: "tenant", Deny: []string{"mcp:mail:send"}}},
 		{{Level: "tenant", Deny: []string{"mcp:x:*"}}},
+		{{Level: "tenant", Rules: []contracts.PolicyRule{
+			{Name: "small", Effect: contracts.PolicyAllow, Tools: []string{"mcp:bank:*"}, When: "args.amount < 10"},
+			{Name: "big", Effect: contracts.PolicyApprove, Approval: &contracts.ApprovalTerms{Severity: contracts.SeverityCritical, Deciders: []string{"ann"}, ExpiresIn: 60}},
+		}}},
 		{},
 	} {
 		got, err := admin.SetPolicies(t.Context(), layers)
@@ -94,6 +98,8 @@ func TestPolicies(t *testing.T) {
 		{`{}`, "layers", 422},
 		{`{"layers":[{"level":"nation"}]}`, "nation", 400},
 		{`{"layers":[{"level":"agent"}]}`, "name", 400},
+		{`{"layers":[{"level":"tenant","rules":[{"name":"r","effect":"ask"}]}]}`, "allow, deny or approve", 400},
+		{`{"layers":[{"level":"tenant","rules":[{"name":"r","effect":"deny","when":"tool.nam == 'x'"}]}]}`, "layer 1: tenant, rule 1 (r), when", 400},
 		{`{"layers":[{"level":"tenant","deny":[7]}]}`, "layers/0/deny/0", 422},
 		{`{"layers":[{"level":"tenant","dney":["x"]}]}`, "layers/0/dney", 422},
 	} {

@@ -11,6 +11,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/internal/core/live"
 	"github.com/toolcrib/toolcrib/internal/core/outputs"
+	"github.com/toolcrib/toolcrib/internal/core/policy"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/pkg/client"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
@@ -199,8 +200,8 @@ func (d *callDesk) place(t contracts.TenantID, run *contracts.Run) outputs.Place
 		at.Unreadable = true
 		return at
 	}
-	v := p.For(run.Request.Labels).Decide(outputs.ReadID)
-	at.Unreadable = !v.Allowed && v.Rule != ""
+	v := p.For(run.Request.Labels).See(policy.ControlTool(outputs.ReadID))
+	at.Unreadable = v.Denied() && v.Rule != ""
 	return at
 }
 

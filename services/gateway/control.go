@@ -60,7 +60,7 @@ func (d *callDesk) allowed(next answerer) answerer {
 			var p *policy.Policy
 			if p, err = d.live.Policy(c.tenant); err != nil {
 				err = contracts.Errorf(contracts.CodePolicyDenied, "policy cannot be evaluated, so nothing is allowed: %w", err)
-			} else if v := p.For(c.run.Request.Labels).Decide(c.ref().ID); !v.Allowed && v.Rule != "" {
+			} else if v := p.For(c.run.Request.Labels).As(c.run.Principal).See(policy.ControlTool(c.ref().ID)); v.Denied() && v.Rule != "" {
 				err = contracts.Errorf(contracts.CodeUnknownTool, "there is no tool %q", c.name)
 			}
 		}

@@ -16,8 +16,8 @@ import (
 // allow list that does not mention them is about other tools and denies none.
 func deniedControls(e *policy.Effective) []string {
 	return slices.DeleteFunc(control.Names(), func(name string) bool {
-		d := e.Decide(control.ID(name))
-		return d.Allowed || d.Rule == ""
+		d := e.See(policy.ControlTool(control.ID(name)))
+		return !d.Denied() || d.Rule == ""
 	})
 }
 

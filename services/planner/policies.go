@@ -60,6 +60,7 @@ func (s *Service) storePolicy(ctx context.Context, k contracts.Key, layers []con
 
 func sameLayers(a, b []contracts.PolicyLayer) bool {
 	return slices.EqualFunc(a, b, func(x, y contracts.PolicyLayer) bool {
-		return x.Level == y.Level && x.Name == y.Name && slices.Equal(x.Allow, y.Allow) && slices.Equal(x.Deny, y.Deny)
+		return x.Level == y.Level && x.Name == y.Name && slices.Equal(x.Allow, y.Allow) && slices.Equal(x.Deny, y.Deny) &&
+			slices.EqualFunc(x.Rules, y.Rules, contracts.PolicyRule.Equal)
 	})
 }

@@ -226,7 +226,7 @@ func (w *world) withdrawn(before *catalogue.Catalogue, e *policy.Effective, most
 	out := map[contracts.ToolID]contracts.Withdrawal{}
 	for _, id := range gone[:min(len(gone), most)] {
 		out[id] = contracts.WithdrawnBySource
-		if !e.Decide(id).Allowed {
+		if e.See(policy.Tool{ID: id}).Denied() {
 			out[id] = contracts.WithdrawnByPolicy
 		}
 	}

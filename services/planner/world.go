@@ -60,7 +60,7 @@ func newView(l *catalogue.Listing, e *policy.Effective) *view {
 	v := &view{}
 	for i := range l.Tools {
 		t := &l.Tools[i]
-		if !e.Decide(t.ID).Allowed {
+		if e.See(policy.ToolOf(t, l.TrustAnnotations)).Denied() {
 			v.hidden = append(v.hidden, i)
 			continue
 		}

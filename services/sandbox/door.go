@@ -10,6 +10,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/internal/core/live"
 	"github.com/toolcrib/toolcrib/internal/core/outputs"
+	"github.com/toolcrib/toolcrib/internal/core/policy"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 	"github.com/toolcrib/toolcrib/services/sandbox/engine"
@@ -133,8 +134,8 @@ func (x *door) place() outputs.Place {
 		at.Unreadable = true
 		return at
 	}
-	v := p.For(x.run.Request.Labels).Decide(outputs.ReadID)
-	at.Unreadable = !v.Allowed && v.Rule != ""
+	v := p.For(x.run.Request.Labels).See(policy.ControlTool(outputs.ReadID))
+	at.Unreadable = v.Denied() && v.Rule != ""
 	return at
 }
 
@@ -187,7 +188,7 @@ func (x *door) allowed(name string) error {
 	if err != nil {
 		return contracts.Errorf(contracts.CodePolicyDenied, "policy cannot be evaluated, so nothing is allowed: %w", err)
 	}
-	if v := p.For(x.run.Request.Labels).Decide(control.ID(name)); !v.Allowed && v.Rule != "" {
+	if v := p.For(x.run.Request.Labels).As(x.run.Principal).See(policy.ControlTool(control.ID(name))); v.Denied() && v.Rule != "" {
 		return contracts.Errorf(contracts.CodePolicyDenied, "policy does not allow %s", name)
 	}
 	return nil
