@@ -48,6 +48,9 @@ func PluginListSubject(t TenantID, p PluginID) string { return pluginSubject(t, 
 // PluginCallSubject is where a plugin's tools are called: [PluginCallRequest] → [PluginAnswer].
 func PluginCallSubject(t TenantID, p PluginID) string { return pluginSubject(t, p, "call") }
 
+// PluginHookSubject is where a plugin that is a hook is asked and told about calls: [HookRequest] → [HookAnswer].
+func PluginHookSubject(t TenantID, p PluginID) string { return pluginSubject(t, p, "hook") }
+
 // PluginChangedSubject is where a plugin tells that it is there, or that its tools changed. The body means nothing.
 func PluginChangedSubject(t TenantID, p PluginID) string { return pluginSubject(t, p, "changed") }
 
@@ -68,7 +71,7 @@ func PluginService(t TenantID, p PluginID) string { return "plugin_" + string(t)
 func PluginPermissions(t TenantID, p PluginID) (publish, subscribe []string) {
 	service := PluginService(t, p)
 	return []string{PluginChangedSubject(t, p)},
-		[]string{PluginListSubject(t, p), PluginCallSubject(t, p), PluginCancels(t, p), "$SRV.*", "$SRV.*." + service, "$SRV.*." + service + ".*"}
+		[]string{PluginListSubject(t, p), PluginCallSubject(t, p), PluginHookSubject(t, p), PluginCancels(t, p), "$SRV.*", "$SRV.*." + service, "$SRV.*." + service + ".*"}
 }
 
 // A PluginListRequest asks for a page of a plugin's tools.

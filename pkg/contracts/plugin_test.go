@@ -15,9 +15,11 @@ func TestPluginSubjects(t *testing.T) {
 	changed, cancel := contracts.PluginChangedSubject(tenant, plugin), contracts.PluginCancelSubject(tenant, plugin, "x1")
 	checkTokens(t, "list", list, 4)
 	checkTokens(t, "call", call, 4)
+	hook := contracts.PluginHookSubject(tenant, plugin)
+	checkTokens(t, "hook", hook, 4)
 	checkTokens(t, "changed", changed, 4)
 	checkTokens(t, "cancel", cancel, 5)
-	for _, s := range []string{list, call, changed, cancel} {
+	for _, s := range []string{list, call, hook, changed, cancel} {
 		if got := matches(contracts.PluginCancels(tenant, plugin), s); got != (s == cancel) {
 			t.Errorf("PluginCancels passes %s = %v", s, got)
 		}
