@@ -62,24 +62,49 @@ type Guest struct {
 // leastPassword is how many characters a guest's password has at least.
 const leastPassword = 16
 
-// Guests returns the plugins that may connect at NATS.Listen, none where that is not set. The error names each password that cannot be had.
-func (c *Config) Guests(r Resolver) ([]Guest, error) {
-	var out []Guest
-	var errs []error
+// A pass is a password of the file for a plugin, and what of the file has it.
+type pass struct {
+	tenant   contracts.TenantID
+	plugin   string
+	password Secret
+	of       string // "the plugin ledger"
+	path     string // "plugins.bus"
+}
+
+// passes returns the passwords of plugins and of hooks on the bus.
+func (c *Config) passes() []pass {
+	var out []pass
 	for _, t := range c.TenantIDs() {
 		for _, p := range c.BusPlugins(t) {
-			if p.Password.IsZero() || c.NATS.Listen == "" {
-				continue
+			if !p.Password.IsZero() {
+				out = append(out, pass{t, p.Plugin, p.Password, "the plugin " + p.Name, "plugins.bus"})
 			}
-			password, err := p.Password.Resolve(r)
-			if err == nil && len(password) < leastPassword {
-				err = fmt.Errorf("has fewer than %d characters", leastPassword)
-			}
-			if err != nil {
-				errs = append(errs, fmt.Errorf("password of the plugin %s: %w", p.Name, err))
-			}
-			out = append(out, Guest{t, contracts.PluginID(p.Plugin), password})
 		}
+		for _, h := range c.HooksOf(t) {
+			if !h.Password.IsZero() {
+				out = append(out, pass{t, h.Bus, h.Password, "the hook " + h.Name, "hooks"})
+			}
+		}
+	}
+	return out
+}
+
+// Guests returns the plugins, those that are hooks among them, that may connect at NATS.Listen, none where that is not set. The error names each password that cannot be had.
+func (c *Config) Guests(r Resolver) ([]Guest, error) {
+	if c.NATS.Listen == "" {
+		return nil, nil
+	}
+	var out []Guest
+	var errs []error
+	for _, p := range c.passes() {
+		password, err := p.password.Resolve(r)
+		if err == nil && len(password) < leastPassword {
+			err = fmt.Errorf("has fewer than %d characters", leastPassword)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("password of %s: %w", p.of, err))
+		}
+		out = append(out, Guest{p.tenant, contracts.PluginID(p.plugin), password})
 	}
 	return out, errors.Join(errs...)
 }
@@ -88,30 +113,25 @@ func (c *Config) Guests(r Resolver) ([]Guest, error) {
 func (c *Config) validateGuests(r *report) {
 	const listen = "nats.listen"
 	host, port, err := net.SplitHostPort(c.NATS.Listen)
-	passwords, users := 0, map[string]string{}
-	for _, t := range c.TenantIDs() {
-		for _, p := range c.BusPlugins(t) {
-			if p.Password.IsZero() {
-				continue
-			}
-			passwords++
-			user := string(t) + "." + p.Plugin
-			if other, taken := users[user]; taken {
-				r.add("plugins.bus", "%q and %q both have a password for the plugin %s of tenant %s; leave one out", clip(other), clip(p.Name), clip(p.Plugin), t)
-			}
-			users[user] = p.Name
+	users := map[string]pass{}
+	for _, p := range c.passes() {
+		user := string(p.tenant) + "." + p.plugin
+		if other, taken := users[user]; taken {
+			r.add(p.path, "%s and %s both have a password for the plugin %s of tenant %s; leave one out", clip(other.of), clip(p.of), clip(p.plugin), p.tenant)
 		}
+		users[user] = p
 	}
+	passwords := len(users)
 	switch {
 	case c.NATS.Listen == "" && passwords > 0:
-		r.add("plugins.bus", "has a password, which needs nats.listen: otherwise the embedded server opens no port")
+		r.add(c.passes()[0].path, "has a password, which needs nats.listen: otherwise the embedded server opens no port")
 	case c.NATS.Listen == "":
 	case !c.NATS.URL.IsZero():
 		r.add(listen, "cannot stand beside nats.url: there is no embedded server then")
 	case err != nil || !isAddress(c.NATS.Listen) || port == "0" || host == "localhost" || !isLoopback(host):
 		r.add(listen, "is %q; want an address of this machine alone, such as 127.0.0.1:4222", clip(c.NATS.Listen))
 	case passwords == 0:
-		r.add(listen, "would let nobody in: no plugin under plugins.bus has a password")
+		r.add(listen, "would let nobody in: no plugin under plugins.bus and no hook has a password")
 	}
 }
 

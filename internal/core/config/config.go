@@ -16,7 +16,7 @@ const DefaultListen = "127.0.0.1:7420"
 
 // A Config is a configuration file. [Parse] makes one; of an empty file it is the default configuration.
 //
-// mcpServers, plugins, limits and profiles at the top are those of the tenant local, which
+// mcpServers, plugins, hooks, limits and profiles at the top are those of the tenant local, which
 // exists only where tenants is empty. [Config.Tenant] and the other methods hide this difference.
 // Safe for concurrent reading.
 type Config struct {
@@ -32,6 +32,7 @@ type Config struct {
 
 	MCPServers map[string]MCPServer `json:"mcpServers,omitempty" hint:"servers,sources" doc:"MCP servers of tenant local by name, in the form that desktop clients use. Not together with tenants."`
 	Plugins    Plugins              `json:"plugins,omitzero" doc:"Other sources of tenant local. Not together with tenants."`
+	Hooks      map[string]Hook      `json:"hooks,omitempty" doc:"Hooks of tenant local by name: who is asked before calls of tools, or told after them. Not together with tenants."`
 	Limits     Limits               `json:"limits,omitzero" doc:"Limits of tenant local. Not together with tenants."`
 	Profiles   map[string]Profile   `json:"profiles,omitempty" doc:"Profiles of tenant local by name. Not together with tenants."`
 
@@ -73,6 +74,7 @@ type Tenant struct {
 	Sources           map[string]MCPServer `json:"sources,omitempty" hint:"mcpServers,servers" doc:"MCP servers by name, in the form that desktop clients use."`
 	Plugins           Plugins              `json:"plugins,omitzero" doc:"Other sources of the tenant."`
 	Policies          []PolicyLayer        `json:"policies,omitempty" doc:"Policy layers of the tenant."`
+	Hooks             map[string]Hook      `json:"hooks,omitempty" doc:"Hooks of the tenant by name: who is asked before calls of tools, or told after them."`
 	Limits            Limits               `json:"limits,omitzero" doc:"Limits of the tenant."`
 	Profiles          map[string]Profile   `json:"profiles,omitempty" doc:"Profiles by name: what runs with that profile get."`
 }

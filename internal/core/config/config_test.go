@@ -157,6 +157,18 @@ func TestLoadFull(t *testing.T) {
 				{Name: "big", Effect: "approve", Tools: []string{"mcp:crm:merge_*"}, When: "args.ids.size() > 10", Approval: &ApprovalTerms{
 					Title: "Merge many", Description: "More than ten at once", Severity: "critical", Deciders: []string{"ann", "bob"}, ExpiresIn: 3600}},
 			}}},
+			Hooks: map[string]Hook{
+				"guard": {
+					URL:        secret(t, "https://guard.example/hook?tenant=${env:CRM_TENANT}"),
+					SigningKey: secret(t, "${file:guard.key} ${env:OLD_KEY}"),
+					Headers:    map[string]Secret{"Authorization": secret(t, "${env:GUARD_AUTH}")},
+					Events:     []string{"before_tool_call", "after_tool_call"},
+					Tools:      []string{"mcp:crm:*"},
+					Priority:   -5, Timeout: 500,
+				},
+				"audit": {Bus: "ledger", Events: []string{"after_tool_call"}, Advisory: true},
+				"off":   {Bus: "ledger", Disabled: true},
+			},
 			Limits: Limits{50, 7, 1000},
 			Profiles: map[string]Profile{
 				"support": {ToolSearch: ToolSearch{Choice: ToolSearchAuto, Percent: 5}, Allow: []string{"mcp:crm:*"}},

@@ -165,7 +165,7 @@ func (d *decoder) decodeString(n *node, path string, v reflect.Value, tag reflec
 }
 
 // mayRefer names the keys whose values can hold references.
-const mayRefer = "url, server, command, args, env, cwd, headers, auth, password, proxy, creds and apiKey"
+const mayRefer = "url, server, command, args, env, cwd, headers, auth, signingKey, password, proxy, creds and apiKey"
 
 // stringFor says what is wanted in place of n where a string is.
 func stringFor(n *node) string {

@@ -64,7 +64,7 @@ func TestSchema(t *testing.T) {
 	}
 	good := []string{
 		string(full), "", "{}", "mcpServers:\ntenants:\nnats:\n", "toolSearch: true", "toolSearch: auto:100", "toolSearch: auto", "toolSearch: {}",
-		"toolSearch: {auto: 0}", "tools.toolSearch: code", "tools: {toolSearch: {mode: directory}}",
+		"hooks: {a: {bus: x, priority: -1000, timeout: 100}}", "hooks:", "toolSearch: {auto: 0}", "tools.toolSearch: code", "tools: {toolSearch: {mode: directory}}",
 		"mcpServers: {a: {type: stdio, command: x}}", "nats: {durability: ''}",
 	}
 	for _, text := range good {
@@ -80,7 +80,7 @@ func TestSchema(t *testing.T) {
 		"toolSearch: {maxSearchLimit: 51}", "tools: {allow: []}", "tenants: {A: {}}", "tenants: {a: {mcpServers: {}}}",
 		"tenants: {a: {keys: [{name: n, scopes: [runs]}]}}", "tenants: {a: {keys: [{name: n, hash: h, scopes: [root]}]}}",
 		"mcpServers: {a: {command: [x]}}", "mcpServers: {a: {command: x, args: [1]}}", "mcpServers: {a: {command: x, loading: eager}}",
-		"nats: {replicas: 6}", "policies: [{level: team}]", "policies: {}", "limits: {maxTools: 0}", "- a", "listen:",
+		"hooks: {a: {bus: x, timeout: 99}}", "hooks: {a: {bus: x, events: [before]}}", "hooks: []", "nats: {replicas: 6}", "policies: [{level: team}]", "policies: {}", "limits: {maxTools: 0}", "- a", "listen:",
 	}
 	for _, text := range bad {
 		if _, err := Parse([]byte(text), ""); err == nil {

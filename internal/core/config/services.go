@@ -21,7 +21,7 @@ func (c *Config) TenantIDs() []contracts.TenantID {
 func (c *Config) Tenant(t contracts.TenantID) (Tenant, bool) {
 	tenant, ok := c.Tenants[t]
 	if len(c.Tenants) == 0 && t == contracts.LocalTenant {
-		tenant, ok = Tenant{Sources: c.MCPServers, Plugins: c.Plugins, Limits: c.Limits, Profiles: c.Profiles}, true
+		tenant, ok = Tenant{Sources: c.MCPServers, Plugins: c.Plugins, Hooks: c.Hooks, Limits: c.Limits, Profiles: c.Profiles}, true
 	}
 	if !ok {
 		return Tenant{}, false

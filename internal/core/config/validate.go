@@ -56,6 +56,7 @@ func (c *Config) validate(r *report) {
 	c.Network.validate(r, "network")
 	validateServers(r, "mcpServers", c.MCPServers)
 	c.Plugins.validate(r, "plugins")
+	validateHooks(r, "hooks", c.Hooks)
 	validateProfiles(r, "profiles", c.Profiles)
 	c.validateTenants(r)
 	if len(r.problems) == 0 {
@@ -74,6 +75,7 @@ func (c *Config) validateTenants(r *report) {
 	}
 	local("mcpServers", c.MCPServers != nil, "sources")
 	local("plugins", c.Plugins.OpenAPI != nil || c.Plugins.Bus != nil, "plugins")
+	local("hooks", c.Hooks != nil, "hooks")
 	local("limits", c.Limits != Limits{}, "limits")
 	local("profiles", c.Profiles != nil, "profiles")
 	hashes := map[string]string{}
@@ -140,6 +142,7 @@ func (t Tenant) validate(r *report, path string, hashes map[string]string) {
 	}
 	validateServers(r, join(path, "sources"), t.Sources)
 	t.Plugins.validate(r, join(path, "plugins"))
+	validateHooks(r, join(path, "hooks"), t.Hooks)
 	validateLayers(r, join(path, "policies"), t.Policies)
 	for i, l := range t.Policies {
 		if l.Level == "global" {
