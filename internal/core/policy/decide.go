@@ -110,7 +110,7 @@ func (v *evaluation) narrow(p applied, has *signature, d *Decision) bool {
 		case d.Approval == nil:
 			*d = Decision{Effect: contracts.PolicyApprove, Layer: p.title, Rule: r.name, Approval: &r.terms}
 		default:
-			both, ok := stricter(*d.Approval, r.terms)
+			both, ok := StricterTerms(*d.Approval, r.terms)
 			if !ok {
 				*d = Decision{Effect: contracts.PolicyDeny, Layer: p.title, Rule: r.name, Reason: "nobody may decide by all rules that ask for approval"}
 				break

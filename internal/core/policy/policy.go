@@ -146,7 +146,7 @@ func digest(l contracts.PolicyLayer) contracts.Hash {
 		r := &l.Rules[i]
 		r.Tools = set(r.Tools)
 		if r.Effect == contracts.PolicyApprove {
-			terms := complete(r.Approval)
+			terms := CompleteTerms(r.Approval)
 			r.Approval = &terms
 		}
 	}

@@ -3,8 +3,6 @@ package policy
 import (
 	"fmt"
 	"slices"
-	"time"
-	"unicode/utf8"
 
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
@@ -15,7 +13,6 @@ const (
 	mostRules      = 2_000
 	mostConditions = 512 << 10 // bytes of all conditions
 	mostRuleGlobs  = 20_000    // of all rules
-	mostDeciders   = 100
 )
 
 // A rule is a compiled rule.
@@ -135,10 +132,10 @@ func (c *ruleCompiler) rule(r *contracts.PolicyRule, title, at string) (*rule, e
 			return nil, wrong(at+"/approval", "%s: approval stands beside the effect %s; want it with the effect approve only", title, r.Effect)
 		}
 	case contracts.PolicyApprove:
-		if err := checkTerms(r.Approval, title, at+"/approval"); err != nil {
-			return nil, err
+		if field, problem := problemOf(r.Approval); problem != "" {
+			return nil, wrong(at+"/approval/"+field, "%s: %s", title, problem)
 		}
-		out.terms = complete(r.Approval)
+		out.terms = CompleteTerms(r.Approval)
 	default:
 		return nil, wrong(at+"/effect", "%s: effect %q; want allow, deny or approve", title, clip(string(r.Effect)))
 	}
@@ -175,78 +172,4 @@ func isName(s string) bool {
 		}
 	}
 	return len(s) > 0 && len(s) <= 64
-}
-
-func checkTerms(t *contracts.ApprovalTerms, title, at string) error {
-	if t == nil {
-		return nil
-	}
-	const longestTitle, longestText, longestDecider = 80, 512, 256
-	most := int64(contracts.ApprovalTimeoutMax / time.Second)
-	switch {
-	case utf8.RuneCountInString(t.Title) > longestTitle:
-		return wrong(at+"/title", "%s: the title of the approval has %d characters; want at most %d", title, utf8.RuneCountInString(t.Title), longestTitle)
-	case utf8.RuneCountInString(t.Description) > longestText:
-		return wrong(at+"/description", "%s: the description of the approval has %d characters; want at most %d", title, utf8.RuneCountInString(t.Description), longestText)
-	case t.Severity != "" && severity(t.Severity) < 0:
-		return wrong(at+"/severity", "%s: severity %q; want info, warning or critical", title, clip(string(t.Severity)))
-	case t.ExpiresIn < 0 || t.ExpiresIn > most:
-		return wrong(at+"/expiresIn", "%s: expiresIn %d; want seconds from 1 to %d, or 0 for %d", title, t.ExpiresIn, most, contracts.ApprovalTimeout/time.Second)
-	case len(t.Deciders) > mostDeciders:
-		return wrong(at+"/deciders", "%s: there are %d deciders; want at most %d", title, len(t.Deciders), mostDeciders)
-	}
-	for i, d := range t.Deciders {
-		if d == "" || len(d) > longestDecider {
-			return wrong(fmt.Sprintf("%s/deciders/%d", at, i), "%s: decider %q; want a principal of 1 to %d bytes", title, clip(d), longestDecider)
-		}
-	}
-	return nil
-}
-
-// complete returns the terms with every default in place and the deciders sorted, each once. nil is all defaults.
-func complete(t *contracts.ApprovalTerms) contracts.ApprovalTerms {
-	var c contracts.ApprovalTerms
-	if t != nil {
-		c = *t
-	}
-	if c.Severity == "" {
-		c.Severity = contracts.SeverityWarning
-	}
-	if c.ExpiresIn == 0 {
-		c.ExpiresIn = int64(contracts.ApprovalTimeout / time.Second)
-	}
-	c.Deciders = slices.Clone(c.Deciders)
-	slices.Sort(c.Deciders)
-	c.Deciders = slices.Compact(c.Deciders)
-	return c
-}
-
-// severity returns the place of s among the severities, -1 for none.
-func severity(s contracts.Severity) int {
-	return slices.Index([]contracts.Severity{contracts.SeverityInfo, contracts.SeverityWarning, contracts.SeverityCritical}, s)
-}
-
-// stricter returns complete terms that satisfy both a and b: the higher severity, the shorter time, and only
-// who may decide by both; ok is false where that is nobody. Title and description are those of the more severe one.
-func stricter(a, b contracts.ApprovalTerms) (c contracts.ApprovalTerms, ok bool) {
-	c = a
-	if x, y := severity(a.Severity), severity(b.Severity); y > x || x == y && (b.Title < a.Title || b.Title == a.Title && b.Description < a.Description) {
-		c = b
-	}
-	c.ExpiresIn = min(a.ExpiresIn, b.ExpiresIn)
-	switch {
-	case len(a.Deciders) == 0:
-		c.Deciders = b.Deciders
-	case len(b.Deciders) == 0:
-		c.Deciders = a.Deciders
-	default:
-		c.Deciders = nil
-		for _, d := range a.Deciders {
-			if slices.Contains(b.Deciders, d) {
-				c.Deciders = append(c.Deciders, d)
-			}
-		}
-		return c, len(c.Deciders) > 0
-	}
-	return c, true
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,30 +12,38 @@ import (
 
 // CheckTerms returns an error that names the field of t, its value and what is allowed, unless t can be asked. nil can be.
 func CheckTerms(t *contracts.ApprovalTerms) error {
+	if _, problem := problemOf(t); problem != "" {
+		return errors.New(problem)
+	}
+	return nil
+}
+
+// problemOf returns what is wrong with t, and where, as a JSON Pointer from t without its first slash; "" for nothing.
+func problemOf(t *contracts.ApprovalTerms) (field, problem string) {
 	if t == nil {
-		return nil
+		return "", ""
 	}
 	const longestTitle, longestText, longestDecider, mostDeciders = 80, 512, 256, 100
 	most := int64(contracts.ApprovalTimeoutMax / time.Second)
 	title, text := utf8.RuneCountInString(t.Title), utf8.RuneCountInString(t.Description)
 	switch {
 	case title > longestTitle:
-		return fmt.Errorf("title has %d characters; want at most %d", title, longestTitle)
+		return "title", fmt.Sprintf("the title of the approval has %d characters; want at most %d", title, longestTitle)
 	case text > longestText:
-		return fmt.Errorf("description has %d characters; want at most %d", text, longestText)
+		return "description", fmt.Sprintf("the description of the approval has %d characters; want at most %d", text, longestText)
 	case t.Severity != "" && rankOf(t.Severity) < 0:
-		return fmt.Errorf("severity is %q; want info, warning or critical", clip(string(t.Severity)))
+		return "severity", fmt.Sprintf("severity %q; want info, warning or critical", clip(string(t.Severity)))
 	case t.ExpiresIn < 0 || t.ExpiresIn > most:
-		return fmt.Errorf("expiresIn is %d; want seconds from 1 to %d, or 0 for %d", t.ExpiresIn, most, contracts.ApprovalTimeout/time.Second)
+		return "expiresIn", fmt.Sprintf("expiresIn %d; want seconds from 1 to %d, or 0 for %d", t.ExpiresIn, most, contracts.ApprovalTimeout/time.Second)
 	case len(t.Deciders) > mostDeciders:
-		return fmt.Errorf("deciders are %d; want at most %d", len(t.Deciders), mostDeciders)
+		return "deciders", fmt.Sprintf("there are %d deciders; want at most %d", len(t.Deciders), mostDeciders)
 	}
 	for i, d := range t.Deciders {
 		if d == "" || len(d) > longestDecider {
-			return fmt.Errorf("deciders[%d] is %q; want a principal of 1 to %d bytes", i, clip(d), longestDecider)
+			return fmt.Sprintf("deciders/%d", i), fmt.Sprintf("decider %q; want a principal of 1 to %d bytes", clip(d), longestDecider)
 		}
 	}
-	return nil
+	return "", ""
 }
 
 // CompleteTerms returns t, which nil is the zero value of, with every default in place and the deciders sorted, each once. t stays as it is.
