@@ -157,6 +157,9 @@ func TestPermissions(t *testing.T) {
 		{"tc.acme.run.r.body.b.requested", []string{"gateway", "sandbox"}},
 		{"tc.acme.run.r.body.b.waiting", []string{"gateway", "sandbox"}},
 		{"tc.acme.run.r.body.b.finished", []string{"gateway", "sandbox"}},
+		{"tc.acme.run.r.approval.a.requested", []string{"gateway", "executor"}},
+		{"tc.acme.run.r.approval.a.decided", []string{"gateway", "executor"}},
+		{"tc.acme.run.r.approval.a.ended", []string{"gateway", "executor"}},
 		{"tc.acme.source.mcp-x.listed", []string{"executor"}},
 		{"tc.acme.source.mcp-x.failed", []string{"executor"}},
 		{"tc.acme.anything.else", nil},
@@ -190,6 +193,8 @@ func TestPermissions(t *testing.T) {
 		{"$KV.bodies.acme.x", []string{"gateway", "sandbox"}},
 		{"$KV.sources.acme.x", []string{"executor"}},
 		{"$KV.seats.acme.x", []string{"executor"}},
+		{"$KV.approvals.acme.x", []string{"gateway", "executor"}},
+		{"$KV.grants.acme.x", []string{"gateway", "executor"}},
 		{"$KV.policies.acme.api", []string{"gateway", "planner"}},
 		{"$KV.policies.acme.file", []string{"planner"}},
 		{"$KV.anything.acme.x", nil},
@@ -265,6 +270,7 @@ func TestPermissions(t *testing.T) {
 		{"tc.acme.run.r.*", []string{"gateway"}},
 		{"tc.acme.run.r.call.c.*", []string{"gateway", "sandbox"}},
 		{"tc.acme.run.r.body.b.*", []string{"gateway"}},
+		{"tc.acme.run.r.approval.a.*", []string{"gateway"}},
 		{"tc.>", nil},
 		{"dispatch.>", nil},
 		{"$KV.policies.>", nil},
@@ -334,6 +340,7 @@ func streams() []stream {
 		{contracts.StreamEvents, "telemetry"}, {contracts.StreamDispatch, "executor"}, {contracts.StreamTimers, "planner"}, {contracts.StreamDead, "telemetry"},
 		{"KV_" + contracts.BucketRuns, "planner"}, {"KV_" + contracts.BucketCalls, "executor"}, {"KV_" + contracts.BucketBodies, "sandbox"},
 		{"KV_" + contracts.BucketSources, "executor"}, {"KV_" + contracts.BucketPolicies, "planner"}, {"KV_" + contracts.BucketSeats, "executor"},
+		{"KV_" + contracts.BucketApprovals, "executor"}, {"KV_" + contracts.BucketGrants, "executor"},
 		{"OBJ_" + contracts.StoreListings, "executor"}, {"OBJ_" + contracts.StoreCatalogues, "planner"},
 		{"OBJ_" + contracts.StorePayloads, "executor"}, {"OBJ_" + contracts.StoreReports, "telemetry"},
 	}
@@ -368,6 +375,8 @@ func covered(t *testing.T, publish, subscribe []may) {
 // typeOf returns the type of the event with a subject of these parts, as the contracts name it.
 func typeOf(parts []string) string {
 	switch {
+	case len(parts) < 5:
+		return ""
 	case parts[2] == "source":
 		return "source." + parts[4]
 	case len(parts) == 5:

@@ -94,8 +94,9 @@ type CallAnswer struct {
 	contracts.Outcome
 	ID string `json:"id,omitempty" doc:"The id that the request had."`
 	// Href is where to look again, "" once the call has ended.
-	Href       string      `json:"href,omitempty" doc:"Where to look again."`
-	ClientCall *ClientCall `json:"clientCall,omitempty" doc:"With requires_action: what the caller is to run."`
+	Href       string           `json:"href,omitempty" doc:"Where to look again."`
+	Approval   *PendingApproval `json:"approval,omitempty" doc:"With waiting: what somebody is asked before the call is made."`
+	ClientCall *ClientCall      `json:"clientCall,omitempty" doc:"With requires_action: what the caller is to run."`
 	// ClientCalls are those of a body. The result of each is posted to the call of its own CallID, and then Href is looked at again.
 	ClientCalls []ClientCall `json:"clientCalls,omitempty" doc:"With requires_action of tool_search_code: what the caller is to run for the body. Post each result to the call of its callId, then look again at href."`
 }

@@ -12,7 +12,7 @@ type CallState string
 // A call that nothing holds up goes from requested to running at once.
 const (
 	CallStateRequested CallState = "requested"
-	CallStateAdmitted  CallState = "admitted" // checked; hooks or an approval stand before it
+	CallStateAdmitted  CallState = "admitted" // hooks let it pass, or it has the approval that it waited for
 	CallStateWaiting   CallState = "waiting"  // for an approval or a client's result
 	CallStateRunning   CallState = "running"  // from here on the tool may have been reached
 	CallStateFinished  CallState = "finished"
@@ -31,9 +31,12 @@ type Call struct {
 	State     CallState       `json:"state"`
 	Requested time.Time       `json:"requested"`
 	Deadline  time.Time       `json:"deadline"`
-	Waits     WaitsFor        `json:"waits,omitempty"`    // whom a waiting call waits for
-	Repaired  []string        `json:"repaired,omitempty"` // what was mended in the arguments
-	Resolved  *ToolRef        `json:"resolved,omitempty"` // nil until an executor resolved Tool
+	Waits     WaitsFor        `json:"waits,omitempty"`     // whom a waiting call waits for
+	Admission *Admission      `json:"admission,omitempty"` // what hooks made of the call; nil where none was asked
+	Approval  ApprovalID      `json:"approval,omitempty"`  // that was asked for the call, "" for none
+	Repaired  []string        `json:"repaired,omitempty"`  // what was mended in the arguments
+	Grant     GrantID         `json:"grant,omitempty"`     // by which it is made without asking, "" for none
+	Resolved  *ToolRef        `json:"resolved,omitempty"`  // nil until an executor resolved Tool
 	// Attempt counts executions begun; Owner is the executor that began the last one and Lease until when it may be thought alive.
 	Attempt int       `json:"attempt,omitempty"`
 	Owner   string    `json:"owner,omitempty"`
@@ -44,6 +47,18 @@ type Call struct {
 	Outcome   *Outcome `json:"outcome,omitempty"` // once finished
 	// ResultBlob names a large Outcome.Result in [StorePayloads]; Outcome.Result is then nil.
 	ResultBlob Hash `json:"resultBlob,omitempty"`
+}
+
+// An Admission is what hooks made of a call, before it was made.
+type Admission struct {
+	At    time.Time `json:"at"`
+	Hooks []HookRun `json:"hooks"` // that were asked
+	// Args take the place of the call's own where hooks rewrote these; ArgsBlob names them in [StorePayloads] where they are large.
+	Args     json.RawMessage `json:"args,omitempty"`
+	ArgsBlob Hash            `json:"argsBlob,omitempty"`
+	Rewrote  []string        `json:"rewrote,omitempty"` // the hooks that did
+	Terms    *ApprovalTerms  `json:"terms,omitempty"`   // of the approval that hooks ask for; nil for none
+	AskedBy  string          `json:"askedBy,omitempty"`
 }
 
 // WaitsFor says whom a waiting call waits for.

@@ -35,7 +35,11 @@ const (
 	CodeCancelled         Code = "cancelled"
 	CodeTooLarge          Code = "too_large" // larger than a limit; the message names it
 	CodeRouteCannotDefer  Code = "route_cannot_defer"
-	CodeBodyFailed        Code = "body_failed" // the body of tool_search_code failed; its result says how
+	CodeBodyFailed        Code = "body_failed"      // the body of tool_search_code failed; its result says how
+	CodeApprovalDenied    Code = "approval_denied"  // who was asked said no
+	CodeApprovalTimeout   Code = "approval_timeout" // nobody decided in time
+	CodeApprovalVoid      Code = "approval_void"    // what was approved is not what would be called
+	CodeHookBlocked       Code = "hook_blocked"     // a hook did not let the call pass
 )
 
 // A CodeInfo is how the edges show a code.
@@ -81,6 +85,10 @@ func Codes() []CodeInfo {
 		{CodeTooLarge, 413, invalidParams, 1, "Something is larger than its limit."},
 		{CodeRouteCannotDefer, 422, invalidParams, 1, "The route to this model cannot carry deferred tools."},
 		{CodeBodyFailed, 422, server, 1, "The body of tool_search_code failed. error.code in structuredContent of the result says how."},
+		{CodeApprovalDenied, 403, server, 1, "Whoever was asked to approve the call denied it. That is final."},
+		{CodeApprovalTimeout, 504, server, 1, "Nobody decided in time whether the call may be made."},
+		{CodeApprovalVoid, 409, server, 1, "The approval does not hold for the call as it is now. Make the call again to have it asked for anew."},
+		{CodeHookBlocked, 403, server, 1, "A hook did not let the call pass."},
 	}
 }
 

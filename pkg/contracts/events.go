@@ -115,13 +115,14 @@ type CallRunning struct {
 	Attempt int       `json:"attempt"`
 }
 
-// CallWaiting says that a call waits for somebody: its caller, for a client tool. Its arguments are in the record.
+// CallWaiting says that a call waits for somebody: its caller, for a client tool, or whoever may approve. Its arguments are in the record.
 type CallWaiting struct {
-	At   time.Time `json:"at"`
-	Run  RunID     `json:"run"`
-	Call CallID    `json:"call"`
-	Tool ToolRef   `json:"tool"`
-	For  WaitsFor  `json:"for"`
+	At       time.Time  `json:"at"`
+	Run      RunID      `json:"run"`
+	Call     CallID     `json:"call"`
+	Tool     ToolRef    `json:"tool"`
+	For      WaitsFor   `json:"for"`
+	Approval ApprovalID `json:"approval,omitempty"` // that it waits for, "" for none
 }
 
 // CallFinished says how a call ended. Results are not in events: the record has them.
@@ -225,6 +226,9 @@ func EventTypes() []EventType {
 		eventType[BodyRequested]("body.requested", "gateway", "run.{run}.body.{body}.requested", "A body was accepted."),
 		eventType[BodyWaiting]("body.waiting", "sandbox", "run.{run}.body.{body}.waiting", "The body waits for its caller to run its own tools."),
 		eventType[BodyFinished]("body.finished", "sandbox, gateway", "run.{run}.body.{body}.finished", "The body ended. It does so exactly once."),
+		eventType[ApprovalRequested]("approval.requested", "executor", "run.{run}.approval.{approval}.requested", "A call waits for somebody to decide whether it may be made."),
+		eventType[ApprovalDecided]("approval.decided", "gateway", "run.{run}.approval.{approval}.decided", "Somebody decided. It happens once at most."),
+		eventType[ApprovalEnded]("approval.ended", "executor, gateway", "run.{run}.approval.{approval}.ended", "Nobody decided in time, or there is nothing left to decide."),
 		eventType[SourceListed]("source.listed", "executor", "source.{source}.listed", "A source has a new listing."),
 		eventType[SourceFailed]("source.failed", "executor", "source.{source}.failed", "A source could not be discovered or refreshed."),
 	}

@@ -38,13 +38,13 @@ func eventSamples(t *testing.T) []sample {
 		}
 		for _, f := range files[typ.Type] {
 			s := sample{file: f.name, typ: typ, data: f.data, fields: map[string]string{}}
-			var ids struct{ Run, Call, Body, Search, ID, Source string }
+			var ids struct{ Run, Call, Body, Approval, Search, ID, Source string }
 			if err := json.Unmarshal(f.data, &ids); err != nil {
 				t.Fatalf("%s: %v", f.name, err)
 			}
 			s.subject = strings.Replace(typ.Pattern, "{tenant}", string(tenant), 1)
 			for p, id := range map[string]string{
-				"{run}": ids.Run, "{call}": ids.Call, "{body}": ids.Body, "{search}": ids.Search, "{id}": ids.ID, "{source}": strings.Replace(ids.Source, ":", "-", 1),
+				"{run}": ids.Run, "{call}": ids.Call, "{body}": ids.Body, "{approval}": ids.Approval, "{search}": ids.Search, "{id}": ids.ID, "{source}": strings.Replace(ids.Source, ":", "-", 1),
 			} {
 				if strings.Contains(s.subject, p) {
 					s.subject, s.fields[p] = strings.Replace(s.subject, p, id, 1), id

@@ -16,12 +16,14 @@ const (
 
 // The buckets of records (JetStream key/value), each with the record it holds.
 const (
-	BucketRuns     = "runs"     // [Run]
-	BucketCalls    = "calls"    // [Call]
-	BucketBodies   = "bodies"   // [Body]
-	BucketSources  = "sources"  // [SourceRecord]
-	BucketPolicies = "policies" // [PolicyRecord]
-	BucketSeats    = "seats"    // [Seat]
+	BucketRuns      = "runs"      // [Run]
+	BucketCalls     = "calls"     // [Call]
+	BucketBodies    = "bodies"    // [Body]
+	BucketSources   = "sources"   // [SourceRecord]
+	BucketPolicies  = "policies"  // [PolicyRecord]
+	BucketSeats     = "seats"     // [Seat]
+	BucketApprovals = "approvals" // [Approval]
+	BucketGrants    = "grants"    // [Grant]
 )
 
 // The stores of content (JetStream object store), named by tenant and hash.
@@ -49,6 +51,10 @@ func RunKey(t TenantID, r RunID) Key            { return key(t, string(r)) }
 func CallKey(t TenantID, r RunID, c CallID) Key { return key(t, string(r), string(c)) }
 func BodyKey(t TenantID, r RunID, b BodyID) Key { return key(t, string(r), string(b)) }
 func SourceKey(t TenantID, s SourceID) Key      { return key(t, s.Token()) }
+
+// ApprovalKey and GrantKey return the key of a record in its bucket.
+func ApprovalKey(t TenantID, a ApprovalID) Key { return key(t, string(a)) }
+func GrantKey(t TenantID, g GrantID) Key       { return key(t, string(g)) }
 
 // PolicyKey returns the key of a tenant's policies of one origin, [PolicyFile] or [PolicyAPI].
 func PolicyKey(t TenantID, origin string) Key { return key(t, origin) }
@@ -91,12 +97,14 @@ func BodyStates(t TenantID, r RunID, b BodyID) string {
 
 // Filters over all tenants, for the consumers of the services.
 const (
-	AllEvents       = "tc.>"
-	AllRunRequested = "tc.*.run.*.requested"
-	AllRunPlanned   = "tc.*.run.*.planned"
-	AllRunRevised   = "tc.*.run.*.revised"
-	AllRunClosed    = "tc.*.run.*.closed"
-	AllRunFailed    = "tc.*.run.*.failed"
+	AllEvents           = "tc.>"
+	AllRunRequested     = "tc.*.run.*.requested"
+	AllRunPlanned       = "tc.*.run.*.planned"
+	AllRunRevised       = "tc.*.run.*.revised"
+	AllRunClosed        = "tc.*.run.*.closed"
+	AllRunFailed        = "tc.*.run.*.failed"
+	AllApprovalsDecided = "tc.*.run.*.approval.*.decided"
+	AllApprovalsEnded   = "tc.*.run.*.approval.*.ended"
 )
 
 // DispatchSubject returns the subject that wakes the executor for a call of t.

@@ -23,7 +23,7 @@ func TestSubjectsRoundTrip(t *testing.T) {
 			continue
 		}
 		want := contracts.Subject{Tenant: tenant, Type: s.typ.Type, Run: contracts.RunID(s.fields["{run}"])}
-		for _, p := range []string{"{call}", "{body}", "{search}", "{id}", "{source}"} {
+		for _, p := range []string{"{call}", "{body}", "{approval}", "{search}", "{id}", "{source}"} {
 			want.ID += s.fields[p]
 		}
 		if got != want {
@@ -85,10 +85,11 @@ func TestFilters(t *testing.T) {
 	const runs = "run.requested run.planned run.revised run.ready run.failed run.closed"
 	const calls = "call.requested call.running call.waiting call.finished"
 	const bodies = "body.requested body.waiting body.finished"
+	const approvals = "approval.requested approval.decided approval.ended"
 	const sources = "source.listed source.failed"
 	for _, tt := range []struct{ filter, types string }{
-		{contracts.AllEvents, runs + " search describe " + calls + " " + bodies + " " + sources},
-		{contracts.RunEvents(tenant, run), runs + " search describe " + calls + " " + bodies},
+		{contracts.AllEvents, runs + " search describe " + calls + " " + bodies + " " + approvals + " " + sources},
+		{contracts.RunEvents(tenant, run), runs + " search describe " + calls + " " + bodies + " " + approvals},
 		{contracts.RunStates(tenant, run), runs},
 		{contracts.CallStates(tenant, run, call), calls},
 		{contracts.BodyStates(tenant, run, body), bodies},
@@ -97,6 +98,8 @@ func TestFilters(t *testing.T) {
 		{contracts.AllRunRevised, "run.revised"},
 		{contracts.AllRunClosed, "run.closed"},
 		{contracts.AllRunFailed, "run.failed"},
+		{contracts.AllApprovalsDecided, "approval.decided"},
+		{contracts.AllApprovalsEnded, "approval.ended"},
 		{contracts.RunEvents("other", run), ""},
 		{contracts.RunEvents(tenant, contracts.NewRunID()), ""},
 		{contracts.CallStates(tenant, run, contracts.NewCallID()), ""},

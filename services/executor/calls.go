@@ -58,7 +58,12 @@ func (s *Service) advance(ctx context.Context, key contracts.Key) error {
 		return err
 	}
 	switch rec.State {
-	case contracts.CallStateFinished, contracts.CallStateWaiting:
+	case contracts.CallStateFinished:
+		return nil
+	case contracts.CallStateWaiting:
+		if rec.Waits == contracts.WaitsForApproval {
+			return s.decided(ctx, key, rec)
+		}
 		return nil
 	case contracts.CallStateRunning:
 		return s.takeOver(ctx, key, rec)
@@ -75,8 +80,29 @@ func (s *Service) advance(ctx context.Context, key contracts.Key) error {
 		return err
 	case o != nil:
 		return s.endUnstarted(ctx, key, *o)
-	case j.source == nil:
-		return s.waitForClient(ctx, j)
+	}
+	o, moved, err := s.admit(ctx, j)
+	switch {
+	case err != nil:
+		return err
+	case o != nil:
+		return s.endUnstarted(ctx, key, *o)
+	case moved:
+		return s.advance(ctx, key)
+	}
+	if j.question != nil {
+		ok, o, err := s.approved(ctx, j)
+		switch {
+		case err != nil:
+			return err
+		case o != nil:
+			return s.endUnstarted(ctx, key, *o)
+		case !ok:
+			return nil
+		}
+	}
+	if j.source == nil {
+		return s.wait(ctx, j, contracts.WaitsForClient, "")
 	}
 	return s.perform(ctx, j)
 }
@@ -121,20 +147,6 @@ func (s *Service) mayRepeat(rec *contracts.Call) bool {
 	return !rec.Cancelled && rec.Attempt < mostAttempts && time.Now().Before(s.deadline(rec))
 }
 
-// waitForClient hands a call to its caller, who owns the tool.
-func (s *Service) waitForClient(ctx context.Context, j *job) error {
-	_, err := s.calls.Transition(ctx, j.key, func(rec *contracts.Call) ([]contracts.Event, error) {
-		if !unstarted(rec) {
-			return nil, errMoved
-		}
-		rec.State, rec.Waits, rec.Resolved = contracts.CallStateWaiting, contracts.WaitsForClient, j.entry.Ref()
-		return []contracts.Event{contracts.CallWaiting{
-			At: time.Now().UTC(), Run: rec.Run, Call: rec.ID, Tool: *rec.Resolved, For: contracts.WaitsForClient,
-		}}, nil
-	})
-	return ignoreMoved(err)
-}
-
 func unstarted(rec *contracts.Call) bool {
 	return rec.State == contracts.CallStateRequested || rec.State == contracts.CallStateAdmitted
 }
@@ -166,6 +178,8 @@ func ignoreMoved(err error) error {
 const (
 	// unheardAfter is how long a call may wait for an executor before it is woken for again.
 	unheardAfter = 5 * time.Second
+	// unheardDecision is how often a call that waits for a decision looks whether it missed it.
+	unheardDecision = 10 * time.Minute
 	// leaseSlack is how long after the end of a lease others look at its call.
 	leaseSlack = 100 * time.Millisecond
 )
@@ -197,6 +211,9 @@ func (s *Service) look(ctx context.Context, key contracts.Key, rec *contracts.Ca
 		// The longer it waits the more rarely: it may stand in a long queue.
 		return min(age, left), s.wakeAgain(ctx, key)
 	case contracts.CallStateWaiting:
+		if rec.Waits == contracts.WaitsForApproval { // whose end is an event
+			return unheardDecision, s.wakeAgain(ctx, key)
+		}
 		if left > 0 {
 			return left, nil
 		}

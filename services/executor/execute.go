@@ -181,6 +181,7 @@ func (h *hold) claim(ctx context.Context) error {
 			return nil, errCancelled
 		}
 		rec.State, rec.Resolved, rec.Started = contracts.CallStateRunning, j.entry.Ref(), now
+		rec.Grant = j.grant
 		rec.Attempt, rec.Owner, rec.Lease = rec.Attempt+1, s.id, now.Add(s.cfg.Lease)
 		return []contracts.Event{contracts.CallRunning{At: now, Run: rec.Run, Call: rec.ID, Tool: *rec.Resolved, Attempt: rec.Attempt}}, nil
 	})
@@ -265,8 +266,11 @@ func (h *hold) finish(ctx context.Context, o contracts.Outcome) error {
 	}
 	pause := 100 * time.Millisecond
 	for give := time.Now().Add(endFor); ; pause = min(2*pause, 5*time.Second) {
-		err := h.service.end(ctx, h.job.key, o, may)
-		if err == nil || contracts.Final(err) || time.Now().After(give) {
+		_, err := h.service.caller.End(ctx, h.job.key, o, may)
+		if err == nil {
+			h.service.hooks[h.job.key.Tenant()].After(ctx, h.job.hooked(), o)
+		}
+		if err = ignoreMoved(err); err == nil || contracts.Final(err) || time.Now().After(give) {
 			return err
 		}
 		h.service.log.Error("the end of a call was not recorded", "key", string(h.job.key), "err", err)

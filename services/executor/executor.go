@@ -22,9 +22,11 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/toolcrib/toolcrib/internal/core/approvals"
 	"github.com/toolcrib/toolcrib/internal/core/calls"
 	"github.com/toolcrib/toolcrib/internal/core/catalogue"
 	"github.com/toolcrib/toolcrib/internal/core/config"
+	"github.com/toolcrib/toolcrib/internal/core/hooks"
 	"github.com/toolcrib/toolcrib/internal/core/live"
 	"github.com/toolcrib/toolcrib/internal/core/outputs"
 	"github.com/toolcrib/toolcrib/internal/core/policy"
@@ -43,6 +45,8 @@ type Config struct {
 	OpenAPIs map[contracts.TenantID][]config.OpenAPISource
 	// BusPlugins are the plugins on the bus that each tenant is served by; others are not heard.
 	BusPlugins map[contracts.TenantID][]config.BusSource
+	// Hooks are asked before the calls of a tenant and told after them, in this order.
+	Hooks map[contracts.TenantID][]config.HookSource
 	// Network says which addresses, besides public ones and those in the configuration of a source, its server may lead to. A service of
 	// OpenAPIs has its own.
 	Network config.Network
@@ -62,10 +66,11 @@ type Config struct {
 func FromConfig(c *config.Config, environ []string) Config {
 	out := Config{
 		Sources: map[contracts.TenantID][]config.Source{}, OpenAPIs: map[contracts.TenantID][]config.OpenAPISource{},
-		BusPlugins: map[contracts.TenantID][]config.BusSource{}, Network: c.Network, Environ: environ,
+		BusPlugins: map[contracts.TenantID][]config.BusSource{}, Hooks: map[contracts.TenantID][]config.HookSource{}, Network: c.Network, Environ: environ,
 	}
 	for _, t := range c.TenantIDs() {
 		out.Sources[t], out.OpenAPIs[t], out.BusPlugins[t] = c.Sources(t), c.OpenAPIs(t), c.BusPlugins(t)
+		out.Hooks[t] = c.HooksOf(t)
 	}
 	return out
 }
@@ -115,20 +120,22 @@ const (
 
 // A Service is one executor. Any number of them share the work on one bus. Make one with [New].
 type Service struct {
-	cfg      Config
-	id       string // names this executor in the calls it owns
-	bus      *bus.Bus
-	log      *slog.Logger
-	calls    *store.Table[contracts.Call, *contracts.Call]
-	sources  *store.Table[contracts.SourceRecord, *contracts.SourceRecord]
-	seats    *store.Table[contracts.Seat, *contracts.Seat]
-	bucket   jetstream.KeyValue // of sources, for what a table cannot do
-	caller   *calls.Caller
-	library  *catalogue.Library
-	state    *live.State
-	schemas  *schema.Cache
-	policies *lru.Cache[string, *policy.Policy] // of plans, by tenant and hash
-	outputs  *outputs.Shelf
+	cfg       Config
+	id        string // names this executor in the calls it owns
+	bus       *bus.Bus
+	log       *slog.Logger
+	calls     *store.Table[contracts.Call, *contracts.Call]
+	sources   *store.Table[contracts.SourceRecord, *contracts.SourceRecord]
+	seats     *store.Table[contracts.Seat, *contracts.Seat]
+	bucket    jetstream.KeyValue // of sources, for what a table cannot do
+	caller    *calls.Caller
+	library   *catalogue.Library
+	state     *live.State
+	schemas   *schema.Cache
+	policies  *lru.Cache[string, *policy.Policy] // of plans, by tenant and hash
+	outputs   *outputs.Shelf
+	approvals *approvals.Desk
+	hooks     map[contracts.TenantID]*hooks.Set // of tenants that have some
 
 	configured map[contracts.Key]*source
 	pool       *pool
@@ -165,7 +172,13 @@ func New(ctx context.Context, b *bus.Bus, cfg Config, log *slog.Logger) (*Servic
 	if s.outputs, err = outputs.Open(ctx, b); err != nil {
 		return nil, err
 	}
+	if s.approvals, err = approvals.Open(ctx, b); err != nil {
+		return nil, err
+	}
 	if s.state, err = live.Open(ctx, b); err != nil {
+		return nil, err
+	}
+	if err = s.openHooks(); err != nil {
 		return nil, err
 	}
 	s.schemas = schema.NewCache(keptSchemas)
@@ -184,7 +197,7 @@ func newID() string {
 // Keeps returns the streams and buckets whose settings are this service's to change, see [bus.Config].
 func Keeps() []string {
 	return []string{
-		contracts.StreamDispatch, contracts.BucketCalls, contracts.BucketSources, contracts.BucketSeats,
+		contracts.StreamDispatch, contracts.BucketCalls, contracts.BucketSources, contracts.BucketSeats, contracts.BucketApprovals, contracts.BucketGrants,
 		contracts.StoreListings, contracts.StorePayloads,
 	}
 }
@@ -202,11 +215,12 @@ const stopGrace = 5 * time.Second
 func (s *Service) Run(ctx context.Context) error {
 	s.pool.open()
 	defer s.pool.close()
+	defer s.closeHooks()
 	var working sync.WaitGroup // those through whom calls come
 	working.Add(2)
 	idle := make(chan struct{}) // closed once no call runs any more
 	go func() { working.Wait(); close(idle) }()
-	err := run.Group(ctx, s.state.Run, s.listings.run, s.serve, s.listen, s.hearPlugins, s.sweep,
+	err := run.Group(ctx, s.state.Run, s.listings.run, s.serve, s.listen, s.hearPlugins, s.hearDecisions, s.sweep,
 		func(ctx context.Context) error {
 			defer working.Done()
 			return s.dispatch(ctx)
@@ -224,7 +238,8 @@ func (s *Service) Run(ctx context.Context) error {
 			}
 			return nil
 		},
-		func(ctx context.Context) error { return s.sources.Sweep(ctx, "executor-sources", nil) })
+		func(ctx context.Context) error { return s.sources.Sweep(ctx, "executor-sources", nil) },
+		func(ctx context.Context) error { return s.approvals.Sweep(ctx, "executor-approvals") })
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // it was stopped while it began
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolcrib/toolcrib/internal/core/approvals"
 	"github.com/toolcrib/toolcrib/internal/core/catalogue"
 	"github.com/toolcrib/toolcrib/internal/core/names"
 	"github.com/toolcrib/toolcrib/internal/core/outputs"
@@ -28,6 +29,9 @@ type job struct {
 	place    outputs.Place // of what it answers
 	scope    string        // of the connection
 	deadline time.Time
+	question *approvals.Question // that must have an answer before the call is made; nil for none
+	grant    contracts.GrantID   // that answered it, "" for none
+	labels   contracts.Labels    // of the run
 	// after is the record of the attempt, of an executor that was lost, which this one follows; nil for a first one.
 	after *contracts.Call
 }
@@ -90,7 +94,7 @@ func (s *Service) prepare(ctx context.Context, key contracts.Key, rec *contracts
 		}
 		return nil, unresolved(cat, rec.Tool, contracts.AsError(catalogue.StillPending(err, from))), nil
 	}
-	j := &job{key: key, call: rec, entry: entry, deadline: s.deadline(rec)}
+	j := &job{key: key, call: rec, entry: entry, deadline: s.deadline(rec), labels: r.Request.Labels}
 	if o, err := s.check(ctx, r, j); o != nil || err != nil {
 		if o != nil {
 			o.Tool = entry.Ref()
@@ -156,29 +160,31 @@ func (s *Service) check(ctx context.Context, r *contracts.Run, j *job) (*contrac
 		return o, err
 	}
 	j.place = outputs.Place{Tenant: t, Run: r.ID, Unreadable: !mayRead(e)}
+	if j.args, err = s.caller.Args(ctx, t, j.call); err != nil {
+		return nil, fmt.Errorf("read the arguments of %s: %w", j.call.ID, err)
+	}
 	reads := j.entry.ID == outputs.ReadID && !j.place.Unreadable
 	if e.See(j.tool()).Denied() && !reads {
 		return denied(), nil
 	}
-	if j.args, err = s.caller.Args(ctx, t, j.call); err != nil {
-		return nil, fmt.Errorf("read the arguments of %s: %w", j.call.ID, err)
-	}
 	if o := s.validate(j); o != nil || reads {
 		return o, nil
 	}
-	if e.Call(j.tool(), j.args).Effect != contracts.PolicyAllow {
+	d := e.Call(j.tool(), j.args)
+	if d.Denied() {
+		s.log.Info("policy denied a call", "tenant", string(t), "call", string(j.call.ID), "tool", string(j.entry.ID), "layer", d.Layer, "rule", d.Rule, "reason", d.Reason)
 		return denied(), nil
 	}
-	return nil, nil
+	return j.asks(r, d, e.Version()), nil
+}
+
+func denied() *contracts.Outcome {
+	return notMade(contracts.StatusBlocked, contracts.Errorf(contracts.CodePolicyDenied, "policy does not allow this call"))
 }
 
 // tool is what policy reads of the call's tool.
 func (j *job) tool() policy.Tool {
 	return policy.ToolOf(j.entry.Tool, j.entry.Listing.TrustAnnotations)
-}
-
-func denied() *contracts.Outcome {
-	return notMade(contracts.StatusBlocked, contracts.Errorf(contracts.CodePolicyDenied, "policy does not allow this call"))
 }
 
 // effective returns what a run may do by the policies of its plan and of now, or the outcome of calls where that cannot be told.

@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/toolcrib/toolcrib/internal/core/approvals"
 	"github.com/toolcrib/toolcrib/internal/core/live"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/pkg/client"
@@ -20,14 +21,15 @@ import (
 
 // An api is the HTTP API. It translates; the desks do the work.
 type api struct {
-	bus      *bus.Bus
-	runs     *runDesk
-	calls    *callDesk
-	policies *policyTable
-	live     *live.State
-	streams  chan struct{} // a slot for each open event stream
-	quiet    time.Duration // after which such a stream gives a sign of life
-	stopping context.Context
+	bus       *bus.Bus
+	runs      *runDesk
+	calls     *callDesk
+	policies  *policyTable
+	live      *live.State
+	approvals *approvals.Desk
+	streams   chan struct{} // a slot for each open event stream
+	quiet     time.Duration // after which such a stream gives a sign of life
+	stopping  context.Context
 }
 
 // Who may use a route.
@@ -118,6 +120,7 @@ func (a *api) register(f *front, version string) {
 	a.registerCalls(r)
 	a.registerStory(r)
 	a.registerAdmin(r)
+	a.registerApprovals(r)
 	delete(r.huma.OpenAPI().Components.Schemas.Map(), "ErrorModel") // huma's own form of an error
 	delete(r.huma.OpenAPI().Components.Schemas.Map(), "ErrorDetail")
 	f.handle("GET /openapi.yaml", nil, document(r.huma))

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/toolcrib/toolcrib/internal/core/approvals"
 	"github.com/toolcrib/toolcrib/internal/core/bodies"
 	"github.com/toolcrib/toolcrib/internal/core/calls"
 	"github.com/toolcrib/toolcrib/internal/core/control"
@@ -19,16 +20,17 @@ import (
 
 // A callDesk makes the calls that models ask for, for HTTP and MCP alike. Safe for concurrent use.
 type callDesk struct {
-	bus      *bus.Bus
-	runs     *runDesk
-	caller   *calls.Caller
-	bodies   *bodies.Desk
-	live     *live.State
-	outputs  *outputs.Shelf
-	timeouts func(contracts.TenantID) time.Duration
-	repeats  *repeats
-	stopping context.Context
-	log      *slog.Logger
+	bus       *bus.Bus
+	runs      *runDesk
+	caller    *calls.Caller
+	bodies    *bodies.Desk
+	live      *live.State
+	outputs   *outputs.Shelf
+	approvals *approvals.Desk
+	timeouts  func(contracts.TenantID) time.Duration
+	repeats   *repeats
+	stopping  context.Context
+	log       *slog.Logger
 }
 
 // A call is what a model asked for.
@@ -267,10 +269,14 @@ func (d *callDesk) answer(ctx context.Context, t contracts.TenantID, rec *contra
 		},
 		Href: href(rec.Run, rec.ID),
 	}
+	var err error
+	if rec.State == contracts.CallStateWaiting && rec.Waits == contracts.WaitsForApproval {
+		a.Approval, err = d.pendingApproval(ctx, t, rec.Approval)
+		return a, err
+	}
 	if !waitsForClient(rec) {
 		return a, nil
 	}
-	var err error
 	if a.ClientCall, err = d.clientCall(ctx, t, rec); err != nil {
 		return nil, err
 	}

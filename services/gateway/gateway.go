@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolcrib/toolcrib/internal/core/approvals"
 	"github.com/toolcrib/toolcrib/internal/core/bodies"
 	"github.com/toolcrib/toolcrib/internal/core/calls"
 	"github.com/toolcrib/toolcrib/internal/core/catalogue"
@@ -71,7 +72,7 @@ func New(ctx context.Context, b *bus.Bus, cfg Config, log *slog.Logger) (_ *Serv
 	}
 	s.mcp = newMCPFront(cfg, runs, calls, log)
 	api := &api{
-		bus: b, runs: runs, calls: calls, policies: policies, live: s.live,
+		bus: b, runs: runs, calls: calls, policies: policies, live: s.live, approvals: calls.approvals,
 		streams: make(chan struct{}, mostStreams), quiet: heartbeat, stopping: s.stopping,
 	}
 	f := newFront(keys, s.listener.Addr(), log)
@@ -114,9 +115,13 @@ func (s *Service) open(ctx context.Context, cfg Config) (*runDesk, *callDesk, *p
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	deciding, err := approvals.Open(ctx, s.bus)
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	runs := &runDesk{bus: s.bus, table: table, calls: callTable, caller: caller, bodies: desk, library: library, lifetime: cfg.RunLifetime, patience: planWithin, log: s.log}
 	return runs, &callDesk{
-		bus: s.bus, runs: runs, caller: caller, bodies: desk, live: s.live, outputs: shelf,
+		bus: s.bus, runs: runs, caller: caller, bodies: desk, live: s.live, outputs: shelf, approvals: deciding,
 		timeouts: cfg.callTimeout, repeats: newRepeats(), stopping: s.stopping, log: s.log,
 	}, policies, nil
 }

@@ -73,7 +73,7 @@ func TestEventStreamShowsLifeAndIsBounded(t *testing.T) {
 	var a *api
 	s := serve(t, func(s *Service) {
 		a = &api{
-			bus: s.bus, runs: s.mcp.runs, calls: s.mcp.calls, live: s.live,
+			bus: s.bus, runs: s.mcp.runs, calls: s.mcp.calls, live: s.live, approvals: s.mcp.calls.approvals,
 			streams: make(chan struct{}, 1), quiet: 50 * time.Millisecond, stopping: s.stopping,
 		}
 		keys, _ := newKeyring(Config{})

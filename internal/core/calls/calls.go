@@ -85,14 +85,11 @@ func (c *Caller) record(ctx context.Context, t contracts.TenantID, r contracts.R
 		ID: q.ID, Run: r, Tool: q.Tool, Args: q.Args, State: contracts.CallStateRequested,
 		Requested: now, Deadline: q.Deadline.UTC(), Repaired: q.Repaired, Body: q.Body,
 	}
-	if len(rec.Args) > Inline {
-		blob, err := c.payloads.Put(ctx, t, rec.Args)
-		if err != nil {
-			return err
-		}
-		rec.Args, rec.ArgsBlob = nil, blob
+	var err error
+	if rec.Args, rec.ArgsBlob, err = c.Keep(ctx, t, q.Args); err != nil {
+		return err
 	}
-	err := c.calls.Create(ctx, key, rec, contracts.CallRequested{At: now, Run: r, Call: q.ID, Tool: q.Tool, Body: q.Body})
+	err = c.calls.Create(ctx, key, rec, contracts.CallRequested{At: now, Run: r, Call: q.ID, Tool: q.Tool, Body: q.Body})
 	if contracts.CodeOf(err) == contracts.CodeConflict {
 		return c.same(ctx, key, rec)
 	}
@@ -295,15 +292,28 @@ func (c *Caller) Get(ctx context.Context, key contracts.Key) (*contracts.Call, e
 	return rec, json.Unmarshal(data, &rec.Outcome.Result)
 }
 
-// Args returns the arguments of a call, "{}" where it has none.
+// Keep returns arguments as they stand in a record: themselves or, where they are large, the name of what is stored in their place.
+func (c *Caller) Keep(ctx context.Context, t contracts.TenantID, args json.RawMessage) (inline json.RawMessage, blob contracts.Hash, err error) {
+	if len(args) <= Inline {
+		return args, "", nil
+	}
+	blob, err = c.payloads.Put(ctx, t, args)
+	return nil, blob, err
+}
+
+// Args returns the arguments that a call is made with, as hooks left them; "{}" where it has none.
 func (c *Caller) Args(ctx context.Context, t contracts.TenantID, rec *contracts.Call) (json.RawMessage, error) {
+	args, blob := rec.Args, rec.ArgsBlob
+	if a := rec.Admission; a != nil && (a.ArgsBlob != "" || len(a.Args) > 0) {
+		args, blob = a.Args, a.ArgsBlob
+	}
 	switch {
-	case rec.ArgsBlob != "":
-		return c.payloads.Get(ctx, t, rec.ArgsBlob)
-	case len(rec.Args) == 0:
+	case blob != "":
+		return c.payloads.Get(ctx, t, blob)
+	case len(args) == 0:
 		return json.RawMessage("{}"), nil
 	}
-	return rec.Args, nil
+	return args, nil
 }
 
 // Cancel asks for the end of a call. One that no executor has begun ends at once;

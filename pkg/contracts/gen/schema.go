@@ -157,13 +157,14 @@ func headers() *object {
 // parameters describes the placeholders of a pattern.
 func parameters(pattern string) *object {
 	texts := map[string]string{
-		"tenant": "The tenant: 1 to 63 characters of a-z, 0-9 and '-'.",
-		"run":    "The run: run_ and 26 characters.",
-		"call":   "The call: call_ and 26 characters.",
-		"body":   "The body: body_ and the 26 characters of its call.",
-		"search": "The search: srch_ and 26 characters.",
-		"id":     "The question: srch_ and 26 characters.",
-		"source": "The source: kind and owner with '-' between them.",
+		"tenant":   "The tenant: 1 to 63 characters of a-z, 0-9 and '-'.",
+		"run":      "The run: run_ and 26 characters.",
+		"call":     "The call: call_ and 26 characters.",
+		"approval": "The approval: appr_ and the 26 characters of its call.",
+		"body":     "The body: body_ and the 26 characters of its call.",
+		"search":   "The search: srch_ and 26 characters.",
+		"id":       "The question: srch_ and 26 characters.",
+		"source":   "The source: kind and owner with '-' between them.",
 	}
 	p := obj()
 	for _, name := range placeholders(pattern) {

@@ -1,0 +1,231 @@
+package executor
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolcrib/toolcrib/internal/core/approvals"
+	"github.com/toolcrib/toolcrib/internal/core/calls"
+	"github.com/toolcrib/toolcrib/internal/kit/natstest"
+	"github.com/toolcrib/toolcrib/internal/kit/store"
+	"github.com/toolcrib/toolcrib/pkg/contracts"
+)
+
+// An approving world has an odd server whose tool echo needs an approval.
+type approving struct {
+	*world
+	desk *approvals.Desk
+}
+
+func newApproving(t *testing.T, terms contracts.ApprovalTerms) *approving {
+	w := &approving{world: newWorld(t)}
+	w.desk = must(approvals.Open(t.Context(), w.bus))
+	w.rules(contracts.PolicyRule{Name: "ask", Effect: contracts.PolicyApprove, Tools: []string{"mcp:odd:echo", "client:*"}, Approval: &terms})
+	return w
+}
+
+// rules replaces the policy.
+func (w *approving) rules(rules ...contracts.PolicyRule) {
+	w.Helper()
+	key := contracts.PolicyKey(tenant, contracts.PolicyAPI)
+	layers := []contracts.PolicyLayer{{Level: "tenant", Rules: rules}}
+	err := w.policies.Create(w.Context(), key, &contracts.PolicyRecord{Layers: layers})
+	if contracts.CodeOf(err) == contracts.CodeConflict {
+		_, err = w.policies.Transition(w.Context(), key, func(r *contracts.PolicyRecord) ([]contracts.Event, error) {
+			r.Layers = layers
+			return nil, nil
+		})
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// asked waits until the call asks, and returns the approval.
+func (w *approving) asked(p *calls.Pending) *contracts.Approval {
+	w.Helper()
+	id := contracts.ApprovalOf(p.ID)
+	natstest.Eventually(w, "the call asks", func() bool {
+		rec, err := w.desk.Get(w.Context(), tenant, id)
+		return err == nil && rec.State == contracts.ApprovalStateWaiting
+	})
+	return must(w.desk.Get(w.Context(), tenant, id))
+}
+
+func (w *approving) decide(a *contracts.Approval, c approvals.Choice) {
+	w.Helper()
+	c.By = "ann"
+	if _, err := w.desk.Decide(w.Context(), tenant, a.ID, c); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *approving) ended(p *calls.Pending, status contracts.Status, code contracts.Code, effects contracts.SideEffects) *contracts.Outcome {
+	w.Helper()
+	o := w.await(p).Outcome
+	var got contracts.Code
+	if o.Error != nil {
+		got = o.Error.Code
+	}
+	if o.Status != status || got != code || o.SideEffects != effects {
+		w.Errorf("the call ended with %s %s %s, want %s %s %s: %v", o.Status, got, o.SideEffects, status, code, effects, o.Error)
+	}
+	return o
+}
+
+var (
+	allow = approvals.Choice{Decision: contracts.DecisionAllowOnce}
+	deny  = approvals.Choice{Decision: contracts.DecisionDeny, Note: "not today"}
+)
+
+func TestApprovals(t *testing.T) {
+	w := newApproving(t, contracts.ApprovalTerms{Title: "Echo?"})
+	_, stop := w.executor(servers{"odd": w.server()})
+	w.ready("mcp:odd")
+	run := w.open(contracts.RunRequest{Labels: contracts.Labels{Agent: "planner"}})
+
+	p := w.start(run, callOf("mcp:odd:echo", `{"text":"a"}`))
+	a := w.asked(p)
+	if a.Terms.Title != "Echo?" || a.Agent != "planner" || a.AskedBy != "tenant, rule ask" || a.Tool.Hash == "" || w.counted("call echo") != 0 {
+		t.Errorf("asked %+v after %d calls, want what the rule says, and no call", a, w.counted("call echo"))
+	}
+	w.decide(a, allow)
+	w.ended(p, contracts.StatusOK, "", "")
+	if got, want := strings.Join(w.events(contracts.RunEvents(tenant, run)), " "), "call.requested approval.requested call.waiting approval.decided call.running call.finished"; got != want {
+		t.Errorf("events %s, want %s", got, want)
+	}
+	if a := must(w.desk.Get(t.Context(), tenant, a.ID)); a.Consumed.IsZero() {
+		t.Error("the approval is not consumed")
+	}
+
+	p = w.start(run, callOf("mcp:odd:echo", `{"text":"b"}`))
+	w.decide(w.asked(p), deny)
+	if o := w.ended(p, contracts.StatusDenied, contracts.CodeApprovalDenied, contracts.SideEffectsNone); !strings.Contains(o.Error.Message, "not today") || !strings.Contains(o.Error.Message, "final") {
+		t.Errorf("the model is told %q, want the note and that it is final", o.Error.Message)
+	}
+
+	// Nobody works while it is decided.
+	p = w.start(run, callOf("mcp:odd:echo", `{"text":"c"}`))
+	a = w.asked(p)
+	stop()
+	w.decide(a, allow)
+	w.executor(servers{"odd": w.server()})
+	w.ended(p, contracts.StatusOK, "", "")
+	if n := w.counted("call echo"); n != 2 {
+		t.Errorf("the tool was called %d times, want 2", n)
+	}
+}
+
+func TestNobodyDecides(t *testing.T) {
+	w := newApproving(t, contracts.ApprovalTerms{ExpiresIn: 1})
+	w.executor(servers{"odd": w.server()})
+	w.ready("mcp:odd")
+	p := w.start(w.open(contracts.RunRequest{}), callOf("mcp:odd:echo", `{"text":"a"}`))
+	w.ended(p, contracts.StatusApprovalTimeout, contracts.CodeApprovalTimeout, contracts.SideEffectsNone)
+	if n := w.counted("call echo"); n != 0 {
+		t.Errorf("the tool was called %d times", n)
+	}
+}
+
+// What was approved is not what would be called any more.
+func TestApprovalsThatDoNotHold(t *testing.T) {
+	for what, change := range map[string]func(*approving, *contracts.Approval){
+		"policy": func(w *approving, _ *contracts.Approval) {
+			w.rules(contracts.PolicyRule{Name: "ask", Effect: contracts.PolicyApprove, Tools: []string{"mcp:odd:*"}, Approval: &contracts.ApprovalTerms{Severity: contracts.SeverityCritical}})
+		},
+		"tool": func(w *approving, a *contracts.Approval) {
+			table := must(openApprovals(w))
+			must(table.Transition(w.Context(), contracts.ApprovalKey(tenant, a.ID), func(a *contracts.Approval) ([]contracts.Event, error) {
+				a.Tool.Hash = "another"
+				return nil, nil
+			}))
+		},
+		"arguments": func(w *approving, a *contracts.Approval) {
+			must(w.calls.Transition(w.Context(), contracts.CallKey(tenant, a.Run, a.Call), func(rec *contracts.Call) ([]contracts.Event, error) {
+				rec.Args = json.RawMessage(`{"text":"other"}`)
+				return nil, nil
+			}))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newApproving(t, contracts.ApprovalTerms{})
+			w.executor(servers{"odd": w.server()})
+			w.ready("mcp:odd")
+			p := w.start(w.open(contracts.RunRequest{}), callOf("mcp:odd:echo", `{"text":"a"}`))
+			a := w.asked(p)
+			change(w, a)
+			w.decide(a, allow)
+			w.ended(p, contracts.StatusBlocked, contracts.CodeApprovalVoid, contracts.SideEffectsNone)
+			if n := w.counted("call echo"); n != 0 {
+				t.Errorf("the tool was called %d times", n)
+			}
+		})
+	}
+	t.Run("denied by policy meanwhile", func(t *testing.T) {
+		w := newApproving(t, contracts.ApprovalTerms{})
+		w.executor(servers{"odd": w.server()})
+		w.ready("mcp:odd")
+		p := w.start(w.open(contracts.RunRequest{}), callOf("mcp:odd:echo", `{"text":"a"}`))
+		a := w.asked(p)
+		w.rules(contracts.PolicyRule{Name: "no", Effect: contracts.PolicyDeny, Tools: []string{"mcp:odd:echo"}})
+		w.decide(a, allow)
+		w.ended(p, contracts.StatusBlocked, contracts.CodePolicyDenied, contracts.SideEffectsNone)
+	})
+}
+
+func TestGrantsSpareAsking(t *testing.T) {
+	w := newApproving(t, contracts.ApprovalTerms{})
+	w.executor(servers{"odd": w.server()})
+	w.ready("mcp:odd")
+	run := w.open(contracts.RunRequest{})
+	p := w.start(run, callOf("mcp:odd:echo", `{"text":"a","n":1}`))
+	w.decide(w.asked(p), approvals.Choice{Decision: contracts.DecisionAllowAlways, Same: []string{"text"}})
+	w.ended(p, contracts.StatusOK, "", "")
+	rec := w.call(run, callOf("mcp:odd:echo", `{"n":2,"text":"a"}`))
+	grants := must(w.desk.Grants(t.Context(), tenant))
+	if rec.Outcome.Status != contracts.StatusOK || len(grants) != 1 || rec.Grant != grants[0].ID || rec.Approval != "" {
+		t.Errorf("the call ended with %s by grant %q, want it made by %+v without asking", rec.Outcome.Status, rec.Grant, grants)
+	}
+	p = w.start(run, callOf("mcp:odd:echo", `{"text":"b"}`))
+	w.decide(w.asked(p), deny)
+	w.ended(p, contracts.StatusDenied, contracts.CodeApprovalDenied, contracts.SideEffectsNone)
+}
+
+// The clock of a call stands still while it waits.
+func TestACallsClockStopsForAnApproval(t *testing.T) {
+	w := newApproving(t, contracts.ApprovalTerms{})
+	w.executor(servers{"odd": w.server()})
+	w.ready("mcp:odd")
+	q := callOf("mcp:odd:echo", `{"text":"a"}`)
+	q.Deadline = time.Now().Add(3 * time.Second)
+	p := w.start(w.open(contracts.RunRequest{}), q)
+	a := w.asked(p)
+	natstest.Eventually(w, "the call's own time is over", func() bool { return time.Now().After(q.Deadline.Add(time.Second)) })
+	w.decide(a, allow)
+	w.ended(p, contracts.StatusOK, "", "")
+}
+
+func TestACancelledCallIsNotDecided(t *testing.T) {
+	w := newApproving(t, contracts.ApprovalTerms{})
+	w.executor(servers{"odd": w.server()})
+	w.ready("mcp:odd")
+	run := w.open(contracts.RunRequest{})
+	p := w.start(run, callOf("mcp:odd:echo", `{"text":"a"}`))
+	a := w.asked(p)
+	if err := w.caller.Cancel(t.Context(), tenant, run, p.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.ended(p, contracts.StatusCancelled, contracts.CodeCancelled, contracts.SideEffectsNone)
+	if _, err := w.desk.Decide(t.Context(), tenant, a.ID, approvals.Choice{Decision: contracts.DecisionAllowOnce, By: "ann"}); contracts.CodeOf(err) != contracts.CodeConflict {
+		t.Errorf("Decide() = %v, want a conflict", err)
+	}
+	if n := w.counted("call echo"); n != 0 {
+		t.Errorf("the tool was called %d times", n)
+	}
+}
+
+func openApprovals(w *approving) (*store.Table[contracts.Approval, *contracts.Approval], error) {
+	return store.OpenTable[contracts.Approval](w.Context(), w.bus, contracts.BucketApprovals)
+}
