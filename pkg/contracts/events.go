@@ -222,7 +222,7 @@ func EventTypes() []EventType {
 		eventType[CallRequested]("call.requested", "gateway, sandbox", "run.{run}.call.{call}.requested", "A call was accepted."),
 		eventType[CallRunning]("call.running", "executor", "run.{run}.call.{call}.running", "The tool is about to be reached."),
 		eventType[CallWaiting]("call.waiting", "executor", "run.{run}.call.{call}.waiting", "The call waits for a decision, or for the caller to run its own tool."),
-		eventType[CallFinished]("call.finished", "executor", "run.{run}.call.{call}.finished", "The call ended. It does so exactly once."),
+		eventType[CallFinished]("call.finished", "executor, gateway, sandbox", "run.{run}.call.{call}.finished", "The call ended. It does so exactly once."),
 		eventType[BodyRequested]("body.requested", "gateway", "run.{run}.body.{body}.requested", "A body was accepted."),
 		eventType[BodyWaiting]("body.waiting", "sandbox", "run.{run}.body.{body}.waiting", "The body waits for its caller to run its own tools."),
 		eventType[BodyFinished]("body.finished", "sandbox, gateway", "run.{run}.body.{body}.finished", "The body ended. It does so exactly once."),

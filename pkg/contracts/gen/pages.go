@@ -35,7 +35,8 @@ func eventsPage(m *model) string {
 	p.say("Streams, stored records and questions, and every event with its fields. The same events for machines: [asyncapi.yaml](asyncapi.yaml). " +
 		"One committed sample of each: `pkg/contracts/testdata/events`.")
 	p.say("Fields and values are added, never renamed or used for something else. Ignore those that you do not know. " +
-		"The tenant is in the subject only, never in a payload.")
+		"The tenant is in the subject of each event and question and in the key of each record; no payload decides it. " +
+		"A wake-up names its record by key, and is refused unless that key is of the tenant of its subject.")
 	for _, s := range []struct{ head, prefix, column string }{
 		{"Streams", "Stream", "stream"},
 		{"Records", "Bucket", "key/value bucket"},
