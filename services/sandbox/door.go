@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/core/control"
-	"github.com/toolcrib/toolcrib/internal/core/live"
 	"github.com/toolcrib/toolcrib/internal/core/outputs"
 	"github.com/toolcrib/toolcrib/internal/core/policy"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
@@ -45,9 +44,6 @@ type door struct {
 func (s *Service) open(ctx context.Context, t contracts.TenantID, rec *contracts.Body) (*door, error) {
 	run, err := s.live.Current(ctx, t, rec.Run)
 	if err != nil {
-		return nil, err
-	}
-	if err := live.Usable(run); err != nil {
 		return nil, err
 	}
 	x := &door{

@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -49,7 +51,7 @@ func New(ctx context.Context, b *bus.Bus, cfg Config, log *slog.Logger) (*Servic
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{bus: b, cfg: cfg.withDefaults(), id: string(contracts.NewCallID()), log: log, stops: map[contracts.BodyID]context.CancelCauseFunc{}}
+	s := &Service{bus: b, cfg: cfg.withDefaults(), id: newID(), log: log, stops: map[contracts.BodyID]context.CancelCauseFunc{}}
 	s.admission = newAdmission(s.cfg)
 	var err error
 	if s.desk, err = bodies.Open(ctx, b); err != nil {
@@ -74,6 +76,12 @@ func New(ctx context.Context, b *bus.Bus, cfg Config, log *slog.Logger) (*Servic
 	}
 	log.Info("bodies run in locked-down workers", "layers", s.pool.Layers())
 	return s, nil
+}
+
+func newID() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return "sandbox_" + hex.EncodeToString(b[:])
 }
 
 // Keeps returns the streams and buckets whose settings are this service's to change, see [bus.Config].
