@@ -124,7 +124,7 @@ func TestTheDemoAsItsUsers(t *testing.T) {
 		e, err := executor.New(t.Context(), b, executor.FromConfig(file, os.Environ()), log)
 		start(b, e, err)
 		b = open("indexer", nil)
-		i, err := indexer.New(t.Context(), b, indexer.FromConfig(file), log)
+		i, err := indexer.New(t.Context(), b, indexer.Config{}, log)
 		start(b, i, err)
 		b = open("telemetry", telemetry.Keeps())
 		tel, err := telemetry.New(t.Context(), b, telemetry.Config{}, log)

@@ -12,6 +12,7 @@ const (
 	SearchDefaultLimit = 8
 	SearchMaxLimit     = 20
 	SearchMaxQueries   = 16
+	SearchLongestQuery = 4096 // bytes
 )
 
 // A SearchRequest asks for the tools of a run that fit a query.

@@ -69,7 +69,7 @@ type Ending string
 const (
 	EndingClosed    Ending = "closed" // by its caller
 	EndingExpired   Ending = "expired"
-	EndingCancelled Ending = "cancelled" // by an operator
+	EndingCancelled Ending = "cancelled" // by the gateway: it was not planned in time, or its caller went away meanwhile
 )
 
 // A SurfaceMode is what a model sees.
@@ -99,7 +99,11 @@ type Plan struct {
 	Basis string `json:"basis"`
 	// CodeTimeoutMs is the wall clock limit of the run's bodies; 0 means 10 s.
 	CodeTimeoutMs int64 `json:"codeTimeoutMs,omitempty"`
-	Seen          Seen  `json:"seen"`
+	// SearchLimit is the number of hits where a search of the run names no limit; 0 means [SearchDefaultLimit].
+	SearchLimit int `json:"searchLimit,omitempty"`
+	// SearchMost is the most hits that a search of the run can ask for; 0 means [SearchMaxLimit].
+	SearchMost int  `json:"searchMost,omitempty"`
+	Seen       Seen `json:"seen"`
 	// Direct is what direct exposure of the catalogue would have cost.
 	Direct Cost `json:"direct"`
 	// BySource splits Direct by source kind.

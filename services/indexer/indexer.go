@@ -11,26 +11,18 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/toolcrib/toolcrib/internal/core/catalogue"
-	"github.com/toolcrib/toolcrib/internal/core/config"
 	"github.com/toolcrib/toolcrib/internal/core/live"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/internal/kit/run"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
-// Config says how searches are answered. Its zero value has the defaults of the specification.
+// Config says how searches are answered; how many hits they get is in the plan of their run. Its zero value has the defaults of the specification.
 type Config struct {
-	DefaultLimit int // hits where the search names no limit; 0 means 8
-	MaxLimit     int // hits at most, up to 50; 0 means 20
 	// IndexBytes bounds the index kept in memory, approximately; 0 means 256 MiB.
 	IndexBytes int64
 	// PendingWait is how long a search that finds nothing waits for sources that are still pending; 0 means 5 s.
 	PendingWait time.Duration
-}
-
-// FromConfig returns what the configuration file says for this service.
-func FromConfig(c *config.Config) Config {
-	return Config{DefaultLimit: c.ToolSearch.SearchDefaultLimit, MaxLimit: c.ToolSearch.MaxSearchLimit}
 }
 
 // A Service indexes and answers. Any number of replicas share the questions.
@@ -48,12 +40,6 @@ type Service struct {
 func New(ctx context.Context, b *bus.Bus, cfg Config, log *slog.Logger) (*Service, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.DefaultLimit == 0 {
-		cfg.DefaultLimit = contracts.SearchDefaultLimit
-	}
-	if cfg.MaxLimit == 0 {
-		cfg.MaxLimit = contracts.SearchMaxLimit
 	}
 	if cfg.IndexBytes == 0 {
 		cfg.IndexBytes = 256 << 20

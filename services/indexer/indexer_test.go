@@ -173,11 +173,43 @@ func TestSearchLimits(t *testing.T) {
 		"both":     {Query: "x", Queries: []string{"y"}},
 		"many":     {Queries: make([]string, 17)},
 		"blank":    {Queries: []string{"x", " "}},
-		"long":     {Query: strings.Repeat("x", 3000)},
+		"long":     {Query: strings.Repeat("x", contracts.SearchLongestQuery+1)},
 	} {
 		q.Run = run
 		if _, err := w.search(q); contracts.CodeOf(err) != contracts.CodeInvalid {
 			t.Errorf("%s = %v, want invalid", name, err)
+		}
+	}
+}
+
+// A run gets as many hits as its own plan says.
+func TestLimitsOfTheRun(t *testing.T) {
+	w := start(t, indexer.Config{})
+	many := map[string]string{}
+	for i := range 60 {
+		many[fmt.Sprintf("make_report_%d", i)] = "Make a report"
+	}
+	l, _ := w.listing(calendar, many)
+	few := w.plan(nil, l)
+	few.SearchLimit, few.SearchMost = 2, 3
+	more := w.plan(nil, l)
+	more.SearchLimit, more.SearchMost = 30, 50
+	for _, tt := range []struct {
+		run         contracts.RunID
+		limit, want int
+		clamped     bool
+	}{
+		{w.open(few), 0, 2, false},
+		{w.open(few), 3, 3, false},
+		{w.open(few), 4, 3, true},
+		{w.open(more), 0, 30, false},
+		{w.open(more), 45, 45, false},
+		{w.open(more), 60, 50, true},
+		{w.open(w.plan(nil, l)), 0, contracts.SearchDefaultLimit, false},
+	} {
+		a, err := w.search(contracts.SearchRequest{Run: tt.run, Query: "report", Limit: tt.limit})
+		if err != nil || len(a.Hits) != tt.want || a.Limit != tt.want || a.Clamped != tt.clamped {
+			t.Errorf("limit %d: %d hits, limit %d, clamped %v, %v; want %d, clamped %v", tt.limit, len(a.Hits), a.Limit, a.Clamped, err, tt.want, tt.clamped)
 		}
 	}
 }

@@ -1,11 +1,15 @@
 package indexer
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/core/catalogue"
+	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/internal/core/names"
 	"github.com/toolcrib/toolcrib/internal/core/schema"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
@@ -15,12 +19,11 @@ import (
 const (
 	descriptionLimit = 2048
 	signatureLimit   = 300
-	queryLimit       = 2000
 )
 
 func (s *Service) search(ctx context.Context, t contracts.TenantID, q contracts.SearchRequest) (contracts.SearchAnswer, error) {
 	if len(q.Queries) == 0 {
-		return s.one(ctx, t, q.Run, q.Query, q.Limit)
+		return s.one(ctx, t, q.Run, "query", q.Query, q.Limit)
 	}
 	if q.Query != "" {
 		return contracts.SearchAnswer{}, contracts.Errorf(contracts.CodeInvalid, "query: give either query or queries")
@@ -29,8 +32,8 @@ func (s *Service) search(ctx context.Context, t contracts.TenantID, q contracts.
 		return contracts.SearchAnswer{}, contracts.Errorf(contracts.CodeInvalid, "queries: %d; at most %d are allowed", len(q.Queries), contracts.SearchMaxQueries)
 	}
 	batch := contracts.SearchAnswer{Hits: []contracts.Hit{}, Pending: []contracts.SourceStatus{}, Failed: []contracts.SourceStatus{}}
-	for _, query := range q.Queries {
-		a, err := s.one(ctx, t, q.Run, query, q.Limit)
+	for i, query := range q.Queries {
+		a, err := s.one(ctx, t, q.Run, "queries/"+strconv.Itoa(i), query, q.Limit)
 		if err != nil {
 			return contracts.SearchAnswer{}, err
 		}
@@ -39,17 +42,15 @@ func (s *Service) search(ctx context.Context, t contracts.TenantID, q contracts.
 	return batch, nil
 }
 
-// one answers one query. Where it finds nothing and sources are still pending, it waits for them.
-func (s *Service) one(ctx context.Context, t contracts.TenantID, r contracts.RunID, query string, limit int) (contracts.SearchAnswer, error) {
-	if err := check(query, limit); err != nil {
+// one answers one query, which stands in field. Where it finds nothing and sources are still pending, it waits for them.
+func (s *Service) one(ctx context.Context, t contracts.TenantID, r contracts.RunID, field, query string, limit int) (contracts.SearchAnswer, error) {
+	if _, err := control.Query(field, query); err != nil {
 		return contracts.SearchAnswer{}, err
 	}
-	a := contracts.SearchAnswer{ID: contracts.NewSearchID(), Query: query, Limit: limit}
-	if limit == 0 {
-		a.Limit = s.cfg.DefaultLimit
-	} else if limit > s.cfg.MaxLimit {
-		a.Limit, a.Clamped = s.cfg.MaxLimit, true
+	if limit < 0 {
+		return contracts.SearchAnswer{}, control.Wrong("limit", fmt.Sprintf("is %d; want a positive integer", limit))
 	}
+	a := contracts.SearchAnswer{ID: contracts.NewSearchID(), Query: query}
 	begun := time.Now()
 	deadline := time.NewTimer(s.cfg.PendingWait)
 	defer deadline.Stop()
@@ -60,6 +61,7 @@ func (s *Service) one(ctx context.Context, t contracts.TenantID, r contracts.Run
 		if err != nil {
 			return contracts.SearchAnswer{}, err
 		}
+		a.Limit, a.Clamped = limitOf(rec.Plan, limit)
 		searching := time.Now()
 		s.find(&a, t, c, query)
 		took = time.Since(searching)
@@ -82,16 +84,13 @@ func (s *Service) one(ctx context.Context, t contracts.TenantID, r contracts.Run
 	return a, nil
 }
 
-func check(query string, limit int) error {
-	switch {
-	case strings.TrimSpace(query) == "":
-		return contracts.Errorf(contracts.CodeInvalid, "query: empty; write in plain words what the tool should do, such as \"send an email\"")
-	case len(query) > queryLimit:
-		return contracts.Errorf(contracts.CodeInvalid, "query: %d bytes; at most %d are allowed", len(query), queryLimit)
-	case limit < 0:
-		return contracts.Errorf(contracts.CodeInvalid, "limit: %d; must be a positive integer", limit)
+// limitOf returns how many hits a search that asks for limit gets, by what the run was told, and whether it asked for more.
+func limitOf(p *contracts.Plan, limit int) (int, bool) {
+	most := cmp.Or(p.SearchMost, contracts.SearchMaxLimit)
+	if limit == 0 {
+		limit = cmp.Or(p.SearchLimit, contracts.SearchDefaultLimit)
 	}
-	return nil
+	return min(limit, most), limit > most
 }
 
 // waitFor reports whether changed came before the deadline.

@@ -74,7 +74,9 @@ func (s *Service) draft(ctx context.Context, t contracts.TenantID, r *contracts.
 	}
 	var w *world
 	var sh shown
-	p := &contracts.Plan{CodeTimeoutMs: int64(choice.CodeTimeoutMs)}
+	p := &contracts.Plan{
+		CodeTimeoutMs: int64(choice.CodeTimeoutMs), SearchLimit: choice.SearchDefaultLimit, SearchMost: choice.MaxSearchLimit,
+	}
 	err = s.compute(ctx, func() error {
 		if w, err = s.survey(ctx, t, basis, e, r.Request.ClientTools); err != nil {
 			return err

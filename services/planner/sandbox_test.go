@@ -77,9 +77,12 @@ func TestSurfaceCode(t *testing.T) {
 	if again.Plan.SurfaceHash != r.Plan.SurfaceHash {
 		t.Error("two runs of the same tools have surfaces of different bytes")
 	}
-	set := c.open(acme, contracts.RunRequest{ToolSearch: json.RawMessage(`{"codeTimeoutMs":1234}`)})
+	set := c.open(acme, contracts.RunRequest{ToolSearch: json.RawMessage(`{"codeTimeoutMs":1234,"searchDefaultLimit":3,"maxSearchLimit":5}`)})
 	if set.Plan.CodeTimeoutMs != 1234 || set.Plan.Surface != contracts.SurfaceCode {
 		t.Errorf("a run with settings gets %s with %d ms, want code with 1234", set.Plan.Surface, set.Plan.CodeTimeoutMs)
+	}
+	if p := set.Plan; p.SearchLimit != 3 || p.SearchMost != 5 || !strings.Contains(c.surface(acme, set).Tools[0].Description, "limit: default 3, at most 5") {
+		t.Errorf("a run with limits of search gets %d and %d, want 3 and 5, in its plan and in what it is told", p.SearchLimit, p.SearchMost)
 	}
 	if n := s.asked.Load(); n != 1 {
 		t.Errorf("the sandbox was asked %d times for 3 runs in a row, want once", n)

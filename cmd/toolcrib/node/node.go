@@ -97,7 +97,7 @@ func (n *Node) open(ctx context.Context, cfg Config, front gateway.Config, log *
 	if err != nil {
 		return err
 	}
-	i, err := indexer.New(ctx, n.bus, indexer.FromConfig(cfg.File), log.With("service", "indexer"))
+	i, err := indexer.New(ctx, n.bus, indexer.Config{}, log.With("service", "indexer"))
 	if err != nil {
 		return err
 	}

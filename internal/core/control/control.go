@@ -3,9 +3,9 @@ package control
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/toolcrib/toolcrib/internal/core/names"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
@@ -31,9 +31,8 @@ func Source() contracts.SourceID {
 func ID(name string) contracts.ToolID { return contracts.NewToolID(Source(), name) }
 
 const (
-	longestQuery = 4096 // characters
-	longestID    = 512  // bytes of a tool's id or name
-	mostHits     = 1 << 20
+	longestID = 512 // bytes of a tool's id or name
+	mostHits  = 1 << 20
 )
 
 // SearchRequest reads the arguments query, limit and queries of a search; other arguments are the caller's concern. The error is
@@ -73,13 +72,20 @@ func queryText(field string, raw json.RawMessage) (string, error) {
 	if len(raw) > 0 && json.Unmarshal(raw, &s) != nil {
 		return "", Wrong(field, `want a text, such as "create a calendar event"`)
 	}
-	switch s = strings.TrimSpace(s); {
-	case s == "":
+	return Query(field, s)
+}
+
+// Query returns the text of a search without the space around it. The error is as that of [SearchRequest], about the argument field.
+func Query(field, text string) (string, error) {
+	text = strings.TrimSpace(text)
+	switch {
+	case text == "":
 		return "", Wrong(field, `empty; write in a few words what the tool should do, such as "create a calendar event"`)
-	case utf8.RuneCountInString(s) > longestQuery:
-		return "", Wrong(field, "longer than "+strconv.Itoa(longestQuery)+" characters; write in a few words what the tool should do")
+	case len(text) > contracts.SearchLongestQuery:
+		return "", Wrong(field, fmt.Sprintf("has %d bytes, at most %d are allowed; write in a few words what the tool should do",
+			len(text), contracts.SearchLongestQuery))
 	}
-	return s, nil
+	return text, nil
 }
 
 // positive reads a limit.

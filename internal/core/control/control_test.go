@@ -25,6 +25,7 @@ func TestSearchRequest(t *testing.T) {
 		{args: `{"query":""}`, field: "/query"},
 		{args: `{"query":7}`, field: "/query"},
 		{args: `{"query":"` + strings.Repeat("x", 5000) + `"}`, field: "/query"},
+		{args: `{"query":"` + strings.Repeat("x", 4096) + `"}`, want: contracts.SearchRequest{Query: strings.Repeat("x", 4096)}},
 		{args: `{"query":"a","limit":0}`, field: "/limit"},
 		{args: `{"query":"a","limit":1.5}`, field: "/limit"},
 		{args: `{"query":"a","limit":"3"}`, field: "/limit"},

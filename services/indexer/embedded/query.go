@@ -5,11 +5,13 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
 // Bounds of what is read of a query.
 const (
-	maxQuery   = 4 << 10 // bytes
+	maxQuery   = contracts.SearchLongestQuery
 	maxClauses = 64
 	minJoined  = 4 // bytes of two words that are taken as one
 )

@@ -15,5 +15,5 @@ func main() {
 }
 
 func open(ctx context.Context, s hosted.Setting) (hosted.Service, error) {
-	return indexer.New(ctx, s.Bus, indexer.FromConfig(s.File), s.Log)
+	return indexer.New(ctx, s.Bus, indexer.Config{}, s.Log)
 }
