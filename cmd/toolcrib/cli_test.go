@@ -103,6 +103,9 @@ func TestConfigCommands(t *testing.T) {
 		if code, _, errs := cli(t, "", "up", "--config", file, "--data", dir, "--listen", "127.0.0.1:0"); code != 2 || !strings.Contains(errs, "not supported by this build") {
 			t.Errorf("up with %s = %d, %s; want a refusal", setting, code, errs)
 		}
+		if code, _, errs := cli(t, "", "config", "check", file); code == 0 || !strings.Contains(errs, "not supported by this build") {
+			t.Errorf("config check of %s = %d, %s; want what up says", setting, code, errs)
+		}
 	}
 	if code, _, _ := cli(t, "", "config", "check", filepath.Join(dir, "none.yaml")); code != 2 {
 		t.Errorf("missing file = %d, want 2", code)

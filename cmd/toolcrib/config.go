@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolcrib/toolcrib/internal/core/config"
+	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
 func (a *app) configCommand() *cobra.Command {
@@ -42,17 +43,21 @@ func (a *app) configCommand() *cobra.Command {
 	return group("config", "Check the configuration file and print its schema", check, schema)
 }
 
-// checkConfig returns what is wrong with the file at path.
+// checkConfig returns what is wrong with the file at path: all that up would refuse it for.
 func checkConfig(path string) (config.Problems, error) {
 	c, err := config.Load(path)
 	if err == nil {
 		err = c.Check()
 	}
-	if problems, ok := errors.AsType[config.Problems](err); ok {
-		return problems, nil
-	}
-	if err != nil {
+	problems, ok := errors.AsType[config.Problems](err)
+	if err != nil && !ok {
 		return nil, usageError{err}
 	}
-	return nil, nil
+	if c == nil {
+		return problems, nil
+	}
+	if err := config.Supported(c); err != nil {
+		problems = append(problems, config.Problem{File: path, Message: contracts.AsError(err).Message})
+	}
+	return problems, nil
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/toolcrib/toolcrib/cmd/toolcrib/node"
 	"github.com/toolcrib/toolcrib/internal/core/config"
-	"github.com/toolcrib/toolcrib/internal/core/hosted"
 )
 
 // upFlags are what up and mcp need to start a node.
@@ -56,7 +55,7 @@ func (f *upFlags) load(a *app) (node.Config, error) {
 	if f.listen != "" {
 		cfg.File.Listen = f.listen
 	}
-	if cfg.Environment, err = hosted.ToolSearch(a.environ); err != nil {
+	if cfg.Environment, err = config.EnvironToolSearch(a.environ); err != nil {
 		return cfg, usageError{err}
 	}
 	if dir, err := os.UserCacheDir(); err == nil {

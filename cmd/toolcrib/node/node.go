@@ -56,7 +56,7 @@ type Node struct {
 
 // Open starts the bus, opens every service and listens; requests are answered from Run on. Close it.
 func Open(ctx context.Context, cfg Config, log *slog.Logger) (_ *Node, err error) {
-	if err := hosted.Supported(cfg.File); err != nil {
+	if err := config.Supported(cfg.File); err != nil {
 		return nil, err
 	}
 	n := &Node{}

@@ -234,5 +234,5 @@ func load(path string) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return file, Supported(file)
+	return file, config.Supported(file)
 }

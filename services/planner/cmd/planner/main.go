@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 
+	"github.com/toolcrib/toolcrib/internal/core/config"
 	"github.com/toolcrib/toolcrib/internal/core/hosted"
 	"github.com/toolcrib/toolcrib/services/planner"
 )
@@ -17,7 +18,7 @@ func main() {
 func open(ctx context.Context, s hosted.Setting) (hosted.Service, error) {
 	cfg := planner.FromConfig(s.File)
 	var err error
-	if cfg.Environment, err = hosted.ToolSearch(s.Environ); err != nil {
+	if cfg.Environment, err = config.EnvironToolSearch(s.Environ); err != nil {
 		return nil, err
 	}
 	return planner.New(ctx, s.Bus, cfg, s.Log)
