@@ -6,8 +6,12 @@ import (
 	"time"
 )
 
-// LongestBody is the most bytes of a body's text, by the specification.
-const LongestBody = 64 << 10
+// Limits of bodies, by the specification.
+const (
+	LongestBody      = 64 << 10  // bytes of its text
+	MostBodyCalls    = 100       // searches, describes and calls together
+	LargestBodyValue = 256 << 10 // bytes of the JSON of its value that a caller gets
+)
 
 // BodyOf returns the id of the body that the call of the control tool brought; [BodyID.Call] is its inverse.
 func BodyOf(c CallID) BodyID { return BodyID("body_" + strings.TrimPrefix(string(c), "call_")) }

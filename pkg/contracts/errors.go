@@ -106,6 +106,25 @@ func InfoOf(c Code) CodeInfo {
 	return fallback
 }
 
+// StatusOf returns the status of the outcome of a call that failed with c before its tool was reached: [StatusError] for a code that has no status of its own.
+func StatusOf(c Code) Status {
+	switch c {
+	case CodeInvalid, CodeInvalidArgs:
+		return StatusInvalidArgs
+	case CodePolicyDenied:
+		return StatusBlocked
+	case CodeRateLimited:
+		return StatusRateLimited
+	case CodeUnavailable, CodeSourceUnavailable, CodeToolGone:
+		return StatusUnavailable
+	case CodeTimeout:
+		return StatusTimeout
+	case CodeCancelled, CodeRunClosed:
+		return StatusCancelled
+	}
+	return StatusError
+}
+
 // An Error is a failure that one service reports to another or to a caller.
 type Error struct {
 	Code    Code   `json:"code"`

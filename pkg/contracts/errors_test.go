@@ -1,6 +1,7 @@
 package contracts_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -147,5 +148,24 @@ func TestAsError(t *testing.T) {
 	got := contracts.AsError(errors.New("password of the database"))
 	if got.Code != contracts.CodeInternal || strings.Contains(got.Message, "password") || got.Cause == nil {
 		t.Errorf("AsError of a foreign error = %+v, want %s, its text kept as the cause only", got, contracts.CodeInternal)
+	}
+}
+
+// Every code has a status that an outcome can end with, and those that say more than error are these.
+func TestStatusOf(t *testing.T) {
+	want := map[contracts.Code]contracts.Status{
+		contracts.CodeInvalid: contracts.StatusInvalidArgs, contracts.CodeInvalidArgs: contracts.StatusInvalidArgs,
+		contracts.CodePolicyDenied: contracts.StatusBlocked, contracts.CodeRateLimited: contracts.StatusRateLimited,
+		contracts.CodeUnavailable: contracts.StatusUnavailable, contracts.CodeSourceUnavailable: contracts.StatusUnavailable,
+		contracts.CodeToolGone: contracts.StatusUnavailable, contracts.CodeTimeout: contracts.StatusTimeout,
+		contracts.CodeCancelled: contracts.StatusCancelled, contracts.CodeRunClosed: contracts.StatusCancelled,
+	}
+	for _, c := range contracts.Codes() {
+		if got := contracts.StatusOf(c.Code); got != cmp.Or(want[c.Code], contracts.StatusError) {
+			t.Errorf("the status of %s is %q, want %q", c.Code, got, cmp.Or(want[c.Code], contracts.StatusError))
+		}
+	}
+	if got := contracts.StatusOf("of a later version"); got != contracts.StatusError {
+		t.Errorf("the status of an unknown code is %q, want error", got)
 	}
 }

@@ -200,21 +200,9 @@ func (d *callDesk) failed(c *controlCall, err error) (*contracts.Outcome, error)
 
 // failure returns status and error of what failed with e.
 func failure(e *contracts.Error) contracts.Outcome {
-	o := contracts.Outcome{Status: contracts.StatusError, Error: e, RetryAfter: e.RetryAfter}
-	switch e.Code {
-	case contracts.CodeInvalid, contracts.CodeInvalidArgs:
-		o.Status = contracts.StatusInvalidArgs
+	o := contracts.Outcome{Status: contracts.StatusOf(e.Code), Error: e, RetryAfter: e.RetryAfter}
+	if o.Status == contracts.StatusInvalidArgs {
 		o.Error = &contracts.Error{Code: contracts.CodeInvalidArgs, Message: e.Message, Fields: e.Fields}
-	case contracts.CodePolicyDenied:
-		o.Status = contracts.StatusBlocked
-	case contracts.CodeUnavailable:
-		o.Status = contracts.StatusUnavailable
-	case contracts.CodeTimeout:
-		o.Status = contracts.StatusTimeout
-	case contracts.CodeRateLimited:
-		o.Status = contracts.StatusRateLimited
-	case contracts.CodeCancelled:
-		o.Status = contracts.StatusCancelled
 	}
 	return o
 }

@@ -66,16 +66,10 @@ const days = ["2026-05-04", "2026-05-05"];
 const done = await Promise.all(days.map(date => tools.call(t.id, {title: "Lunch", date})));
 return done.map(o => o.result.structuredContent ?? o.result.content);
 Limits: %s, %d calls of tools.*, a value of %d KiB. There is no fetch, require, import, process or file: only tools. Nothing is kept from one body to the next.`,
-			settings.SearchDefaultLimit, settings.MaxSearchLimit, seconds(settings.CodeTimeoutMs), bodyCalls, bodyValue),
+			settings.SearchDefaultLimit, settings.MaxSearchLimit, seconds(settings.CodeTimeoutMs), contracts.MostBodyCalls, contracts.LargestBodyValue>>10),
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"code":{"type":"string"}},"required":["code"]}`),
 	}}
 }
-
-// What bodies are held to, by the specification.
-const (
-	bodyCalls = 100 // searches, describes and calls
-	bodyValue = 256 // KiB
-)
 
 func seconds(ms int) string {
 	return strconv.FormatFloat(float64(ms)/1000, 'g', -1, 64) + " s"

@@ -22,7 +22,7 @@ func isNothing(err error) bool { return errors.Is(err, errNothing) }
 // call answers tools.call(id, args, {outcome}): the n-th call of the body.
 func (x *door) call(n int, id contracts.CallID, tool, args, options json.RawMessage) (json.RawMessage, error) {
 	rec, err := x.makeCall(id, tool, args)
-	o := &contracts.Outcome{Status: statusOf(err), CallID: id, Error: contracts.AsError(err)}
+	o := &contracts.Outcome{Status: contracts.StatusOf(contracts.CodeOf(err)), CallID: id, Error: contracts.AsError(err)}
 	switch {
 	case err == nil:
 		o = rec.Outcome
@@ -117,25 +117,6 @@ func isControl(name string) bool {
 	return false
 }
 
-// statusOf returns the status of a call that could not even be begun.
-func statusOf(err error) contracts.Status {
-	switch contracts.CodeOf(err) {
-	case contracts.CodeInvalid, contracts.CodeInvalidArgs:
-		return contracts.StatusInvalidArgs
-	case contracts.CodePolicyDenied:
-		return contracts.StatusBlocked
-	case contracts.CodeRateLimited:
-		return contracts.StatusRateLimited
-	case contracts.CodeUnavailable, contracts.CodeRunClosed:
-		return contracts.StatusUnavailable
-	case contracts.CodeTimeout:
-		return contracts.StatusTimeout
-	case contracts.CodeCancelled:
-		return contracts.StatusCancelled
-	}
-	return contracts.StatusError
-}
-
 // A failedCall is an outcome that is not ok, as an error.
 type failedCall struct {
 	outcome *contracts.Outcome
@@ -184,7 +165,7 @@ func thrown(err error) *engine.Thrown {
 	}
 	e := contracts.AsError(err)
 	out := &engine.Thrown{Message: e.Message, Props: map[string]json.RawMessage{
-		"status": quoted(string(statusOf(err))), "code": quoted(string(e.Code)),
+		"status": quoted(string(contracts.StatusOf(e.Code))), "code": quoted(string(e.Code)),
 	}}
 	if e.RetryAfter > 0 {
 		out.Props["retryAfter"], _ = json.Marshal(e.RetryAfter)

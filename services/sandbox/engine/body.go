@@ -28,6 +28,8 @@ package engine
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
 // A Body is a text to run and all that its run depends on, apart from the answers to what it asks.
@@ -46,6 +48,25 @@ type Limits struct {
 	Concurrent int           // asks that are open at once, the rest wait inside; 16
 	Console    int           // bytes of all log texts together; 64 KiB
 	Value      int           // bytes of the value's JSON that a caller is meant to get; 256 KiB. A value up to 16 times as large still leaves the isolate, for the service to cut
+}
+
+// OrDefaults returns l with the default in the place of each limit that is not positive.
+func (l Limits) OrDefaults() Limits {
+	for _, d := range []struct {
+		limit *int
+		value int
+	}{
+		{&l.Code, contracts.LongestBody}, {&l.Calls, contracts.MostBodyCalls}, {&l.Concurrent, 16},
+		{&l.Console, 64 << 10}, {&l.Value, contracts.LargestBodyValue},
+	} {
+		if *d.limit <= 0 {
+			*d.limit = d.value
+		}
+	}
+	if l.Timeout <= 0 {
+		l.Timeout = 10 * time.Second
+	}
+	return l
 }
 
 // An Op is what a body asks of its door.

@@ -15,22 +15,6 @@ import (
 // maxFinish is how long telling what is left to tell may take.
 const maxFinish = 100 * time.Millisecond
 
-// orDefaults puts the default in the place of each limit that is not positive.
-func (l Limits) orDefaults() Limits {
-	for _, d := range []struct {
-		limit *int
-		value int
-	}{{&l.Code, 64 << 10}, {&l.Calls, 100}, {&l.Concurrent, 16}, {&l.Console, 64 << 10}, {&l.Value, 256 << 10}} {
-		if *d.limit <= 0 {
-			*d.limit = d.value
-		}
-	}
-	if l.Timeout <= 0 {
-		l.Timeout = 10 * time.Second
-	}
-	return l
-}
-
 // A run is one body while it runs. It belongs to one goroutine.
 type run struct {
 	engine *Engine
@@ -62,7 +46,7 @@ func (e *Engine) Run(ctx context.Context, body Body, door Door) (ending Ending) 
 // RunThen is [Engine.Run] for those who have somebody wait for the ending: told gets it, once, before what the body leaves behind is
 // tidied away, which RunThen does until it returns.
 func (e *Engine) RunThen(ctx context.Context, body Body, door Door, told func(Ending)) {
-	body.Limits = body.Limits.orDefaults()
+	body.Limits = body.Limits.OrDefaults()
 	switch {
 	case len(body.Code) > body.Limits.Code:
 		told(Ending{Failure: failure(CodeTooLarge, "the body has %d bytes, %d are allowed", len(body.Code), body.Limits.Code)})

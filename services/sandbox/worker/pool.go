@@ -89,7 +89,7 @@ func (p *Pool) Run(ctx context.Context, tenant string, b engine.Body, d engine.D
 	if tenant == "" {
 		return failed(engine.CodeUnavailable, "the body belongs to no tenant")
 	}
-	b.Limits = filled(b.Limits)
+	b.Limits = b.Limits.OrDefaults()
 	body, err := encode(kindRun, 0, b)
 	if err != nil || len(b.Code) > b.Limits.Code {
 		return failed(engine.CodeTooLarge, fmt.Sprintf("the body has %d bytes, at most %d are allowed", len(b.Code), b.Limits.Code))

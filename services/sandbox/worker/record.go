@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/toolcrib/toolcrib/services/sandbox/engine"
 )
@@ -46,26 +45,8 @@ type record struct {
 	logged int // bytes, with one for the end of each line
 }
 
-// filled gives l with the defaults of the specification in place of zeros.
-func filled(l engine.Limits) engine.Limits {
-	if l.Timeout <= 0 {
-		l.Timeout = 10 * time.Second
-	}
-	set := func(p *int, d int) {
-		if *p <= 0 {
-			*p = d
-		}
-	}
-	set(&l.Code, 64<<10)
-	set(&l.Calls, 100)
-	set(&l.Concurrent, 16)
-	set(&l.Console, 64<<10)
-	set(&l.Value, 256<<10)
-	return l
-}
-
 func newRecord(l engine.Limits) *record {
-	return &record{limits: filled(l), used: make(map[int]bool), open: make(map[int]engine.Op)}
+	return &record{limits: l.OrDefaults(), used: make(map[int]bool), open: make(map[int]engine.Op)}
 }
 
 // ask notes a, or tells which limit forbids it.

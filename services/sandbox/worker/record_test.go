@@ -137,16 +137,6 @@ func TestRecordEnding(t *testing.T) {
 	}
 }
 
-func TestFilled(t *testing.T) {
-	want := engine.Limits{Timeout: 10 * time.Second, Code: 64 << 10, Calls: 100, Concurrent: 16, Console: 64 << 10, Value: 256 << 10}
-	if got := filled(engine.Limits{Calls: -1}); got != want {
-		t.Errorf("filled(zero) = %+v, want %+v", got, want)
-	}
-	if got := filled(small); got != small {
-		t.Errorf("filled(%+v) = %+v", small, got)
-	}
-}
-
 func TestClip(t *testing.T) {
 	for _, tt := range []struct {
 		in   string
