@@ -10,12 +10,12 @@ import (
 	"github.com/toolcrib/toolcrib/services/executor/source/platform"
 )
 
-// core is the built-in tools, with the one that reads whole results. That one is the executor's own, see read: it needs to know whose run it is called in.
-type core struct{ platform.Source }
+// builtins are the built-in tools, with the one that reads whole results. That one is the executor's own, see read: it needs to know whose run it is called in.
+type builtins struct{ platform.Source }
 
 // List returns the tools.
-func (c core) List(ctx context.Context) (*contracts.Listing, []contracts.SkippedTool, error) {
-	l, skipped, err := c.Source.List(ctx)
+func (b builtins) List(ctx context.Context) (*contracts.Listing, []contracts.SkippedTool, error) {
+	l, skipped, err := b.Source.List(ctx)
 	if err == nil {
 		l.Tools = append(l.Tools, outputs.Tool())
 	}

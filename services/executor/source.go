@@ -3,18 +3,11 @@ package executor
 import (
 	"context"
 	"encoding/json"
-	"maps"
-	"slices"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/nats-io/nats.go"
 
-	"github.com/toolcrib/toolcrib/internal/core/config"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
-	"github.com/toolcrib/toolcrib/services/executor/source/mcp"
 	"github.com/toolcrib/toolcrib/services/executor/source/platform"
 )
 
@@ -97,136 +90,10 @@ func configure(cfg Config, conn *nats.Conn) map[contracts.Key]*source {
 }
 
 func builtIn() *source {
-	tools, _, _ := core{}.List(context.Background()) // which cannot fail
+	tools, _, _ := builtins{}.List(context.Background()) // which cannot fail
 	b, _ := json.Marshal(tools)
 	return &source{
 		id: platform.ID(), trusted: true, connectTime: connectTimeout, settings: contracts.HashOf(b),
-		dial: func(context.Context, func()) (connection, error) { return byName{core{}}, nil },
+		dial: func(context.Context, func()) (connection, error) { return byName{builtins{}}, nil },
 	}
-}
-
-func mcpSource(c config.Source, cfg Config) *source {
-	s := &source{
-		id: c.ID, settings: settingsOf(c), alwaysLoad: c.AlwaysLoad, trusted: c.TrustAnnotations,
-		bare: c.Expose == "bare", perSession: c.Connection == "session", loading: c.Loading, connectTime: connectTimeout,
-	}
-	if c.Timeout > 0 {
-		s.callTime = time.Duration(c.Timeout) * time.Millisecond
-		s.connectTime = s.callTime
-	}
-	if s.alwaysLoad && s.loading == "" {
-		s.loading = contracts.LoadingDirect
-	}
-	resolver := cfg.resolver()
-	s.dial = func(ctx context.Context, changed func()) (connection, error) {
-		target, err := c.Resolve(resolver)
-		if err != nil {
-			return nil, contracts.Errorf(contracts.CodeSourceUnavailable, "%w", err)
-		}
-		network, err := networkOf(cfg.Network, resolver)
-		if err != nil {
-			return nil, contracts.Errorf(contracts.CodeSourceUnavailable, "network.proxy: %w", err)
-		}
-		conn, err := mcp.Dial(ctx, mcp.Config{
-			Command: target.Command, Args: target.Args, Env: target.Env, Environ: cfg.Environ, Dir: target.Cwd,
-			URL: target.URL, SSE: c.Type == "sse", Headers: target.Headers, Secrets: secretsOf(c, target), Network: network,
-		}, changed)
-		if err != nil {
-			return nil, err
-		}
-		return byName{conn}, nil
-	}
-	return s
-}
-
-// secretsOf returns the texts of the target that come from references outside of its environment and headers.
-func secretsOf(c config.Source, t config.Target) []string {
-	var out []string
-	add := func(s config.Secret, value string) {
-		if strings.Contains(s.String(), "${") {
-			out = append(out, value)
-			if _, v, ok := strings.Cut(value, "="); ok { // --token=…
-				out = append(out, v)
-			}
-		}
-	}
-	for i, a := range c.Args {
-		if i < len(t.Args) {
-			add(a, t.Args[i])
-		}
-	}
-	add(c.Command, t.Command)
-	return out
-}
-
-// settingsOf returns the fingerprint of what decides which tools a source has and how they are listed.
-// References count as they are written, not with what they stand for.
-func settingsOf(c config.Source) contracts.Hash {
-	written := []string{c.ID.String(), c.Type, c.Command.Written(), c.Cwd.Written(), c.URL.Written(), c.Expose, string(c.Loading)}
-	if c.TrustAnnotations {
-		written = append(written, "trust")
-	}
-	if c.AlwaysLoad {
-		written = append(written, "always")
-	}
-	for _, a := range c.Args {
-		written = append(written, "arg", a.Written())
-	}
-	for _, k := range slices.Sorted(maps.Keys(c.Env)) {
-		written = append(written, "env", k, c.Env[k].Written())
-	}
-	for _, k := range slices.Sorted(maps.Keys(c.Headers)) {
-		written = append(written, "header", k, c.Headers[k].Written())
-	}
-	b, _ := json.Marshal(written)
-	return contracts.HashOf(b)
-}
-
-// A retry says when a source that failed may be tried again: after pauses that grow
-// from a second to five minutes, each of a random length up to that. Safe for concurrent use.
-type retry struct {
-	mu    sync.Mutex
-	pause *backoff.ExponentialBackOff
-	until time.Time
-	why   string
-	shaky bool // it was lost, and has answered nothing since
-}
-
-func newRetry() *retry {
-	// The pause is drawn from 0 to twice the interval.
-	return &retry{pause: backoff.NewExponentialBackOff(backoff.WithInitialInterval(500*time.Millisecond), backoff.WithMultiplier(2),
-		backoff.WithRandomizationFactor(1), backoff.WithMaxInterval(150*time.Second), backoff.WithMaxElapsedTime(0))}
-}
-
-func (r *retry) failed(why string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.until = time.Now().Add(r.pause.NextBackOff())
-	r.why = why
-}
-
-// lost tells that the connection broke before the source answered anything on it. Once is no reason for a pause.
-func (r *retry) lost(why string) {
-	r.mu.Lock()
-	first := !r.shaky
-	r.shaky = true
-	r.mu.Unlock()
-	if !first {
-		r.failed(why)
-	}
-}
-
-// worked ends the pause, and the growing of pauses.
-func (r *retry) worked() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.pause.Reset()
-	r.until, r.shaky = time.Time{}, false
-}
-
-// wait returns how long the source is still to be left alone, and why.
-func (r *retry) wait() (time.Duration, string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return max(0, time.Until(r.until)), r.why
 }
