@@ -45,6 +45,7 @@ var mayImportInTests = map[string][]string{
 const (
 	maxExported = 8 // names of a service
 	getenv      = "os.Getenv os.LookupEnv os.ExpandEnv"
+	settlers    = "Ack AckSync DoubleAck Nak NakWithDelay Term TermWithReason InProgress" // of messages of JetStream
 )
 
 // pollHelper is what a function that may sleep in tests is called: it waits for a state.
@@ -73,6 +74,7 @@ func TestRules(t *testing.T) {
 		"noSkip":       noSkip,
 		"deepServices": deepServices,
 		"modules":      modules,
+		"settling":     settling,
 	} {
 		t.Run(name, func(t *testing.T) { rule(t, all) })
 	}
@@ -307,6 +309,33 @@ func deepServices(t *testing.T, all []goPackage) {
 		if len(names) > maxExported {
 			t.Errorf("%s exports %d names, want at most %d: %v", p.path, len(names), maxExported, slices.Sorted(maps.Keys(names)))
 		}
+	}
+}
+
+// settling lets one package alone say what became of a message, so that no handler acknowledges what it did not finish.
+func settling(t *testing.T, all []goPackage) {
+	const settles = "internal/kit/bus"
+	known := map[string]bool{}
+	for _, p := range all {
+		for _, s := range sources(t, p) {
+			ast.Inspect(s.File, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				if sel, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains(strings.Fields(settlers), sel.Sel.Name) {
+					if p.path == settles {
+						known[sel.Sel.Name] = true
+					} else {
+						t.Errorf("%s: %s: only %s settles messages", s.line(sel.Pos()), sel.Sel.Name, settles)
+					}
+				}
+				return true
+			})
+		}
+	}
+	if !known["Ack"] || !known["NakWithDelay"] {
+		t.Errorf("%s is not seen to settle messages, so this rule sees nothing", settles)
 	}
 }
 
