@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -59,16 +60,63 @@ func (s *Service) hearPlugins(ctx context.Context) error {
 		}
 		defer sub.Unsubscribe()
 	}
+	s.bus.Conn.FlushWithContext(ctx) // what is announced from here on is heard
+	for _, src := range all {
+		missed(src)
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.bus.Reconnected():
 			for _, src := range all {
-				src.refresh.toolsChanged()
+				missed(src)
 			}
 		}
 	}
+}
+
+// missed is what is to be done when the plugin may have said something that was not heard: what is thought of it may not hold.
+func missed(src *source) {
+	src.retry.worked()
+	src.refresh.toolsChanged()
+}
+
+// comesBackWithin is for how long calls wait for a plugin that is missing. It covers the 2 s after which NATS clients try again to reach a server, and the start of an
+// instance that takes the place of another.
+const comesBackWithin = 5 * time.Second
+
+// use returns a connection as the pool does, but waits for a plugin that may come back.
+func (s *Service) use(ctx context.Context, h *hold) (*link, error) {
+	for {
+		works := h.job.source.retry.works()
+		l, err := s.pool.use(ctx, h.job.source, h.job.scope)
+		switch {
+		case err == nil:
+			return l, nil
+		case h.comesBack(ctx, works, err):
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		default:
+			return nil, err
+		}
+	}
+}
+
+// comesBack reports whether a call can be tried again that ended with err. Where that says that nobody is there it waits, for a while, until works is closed.
+func (h *hold) comesBack(ctx context.Context, works <-chan struct{}, err error) bool {
+	if !errors.Is(err, busplugin.ErrAbsent) {
+		return false
+	}
+	limit := time.NewTimer(min(comesBackWithin-h.job.source.retry.missing(), time.Until(h.job.deadline)/2))
+	defer limit.Stop()
+	select {
+	case <-works:
+		return ctx.Err() == nil
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // leastQuiet is how often a plugin can end, by saying that it is there, the pause after its failures.

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -172,13 +173,36 @@ func TestPluginKilledInMidCall(t *testing.T) {
 	}
 }
 
+// TestACallWaitsForAPluginThatComesBack has a call come while nobody is there, and an instance as soon as that is known.
+func TestACallWaitsForAPluginThatComesBack(t *testing.T) {
+	w := newWorld(t)
+	svc, _ := w.executor(servers{}, plugins(map[string]any{"shop": map[string]any{}}))
+	retry := svc.configured[contracts.SourceKey(tenant, sourceID("plugin:shop"))].retry
+	_, stop := w.serve("shop", map[string]plugin.Handler{"echo": echo})
+	w.ready("plugin:shop")
+	run := w.open(contracts.RunRequest{})
+	for range 5 {
+		stop()
+		pending := w.start(run, callOf("plugin:shop:echo", `{"n":1}`))
+		natstest.Eventually(t, "nobody is found", func() bool {
+			retry.mu.Lock()
+			defer retry.mu.Unlock()
+			return !retry.since.IsZero()
+		})
+		_, stop = w.serve("shop", map[string]plugin.Handler{"echo": echo})
+		if o := w.await(pending).Outcome; o.Status != contracts.StatusOK {
+			t.Errorf("outcome %+v %v", o, o.Error)
+		}
+	}
+}
+
 // TestAnnouncementsEndAPause has a plugin that says that it is there be tried at once, but not without end.
 func TestAnnouncementsEndAPause(t *testing.T) {
 	src := busSource(tenant, config.BusSource{ID: sourceID("plugin:shop"), BusPlugin: config.BusPlugin{Plugin: "shop"}}, nil)
 	src.retry, src.refresh = newRetry(), newRefresh()
 	fail := func() {
 		for wait := time.Duration(0); wait < time.Second; wait, _ = src.retry.wait() {
-			src.retry.failed("no")
+			src.retry.failed(errors.New("no"))
 		}
 	}
 	news := announced(src)

@@ -459,7 +459,7 @@ func TestRetry(t *testing.T) {
 	for range 40 { // each pause is random: some are long
 		r.lost("lost again")
 		wait, why := r.wait()
-		if longest = max(longest, wait); wait > 5*time.Minute || why != "lost again" {
+		if longest = max(longest, wait); wait > 5*time.Minute || why.Message != "lost again" {
 			t.Errorf("left alone for %v because of %q", wait, why)
 		}
 	}

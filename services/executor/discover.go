@@ -224,7 +224,7 @@ func (d *discoverer) list(ctx context.Context, s *source) (_ *contracts.Listing,
 	raw, skipped, err := l.conn.List(bound)
 	if err != nil {
 		d.pool.drop(l)
-		s.retry.failed(contracts.AsError(err).Message)
+		s.retry.failed(err)
 		return nil, nil, err
 	}
 	worked = true

@@ -64,7 +64,7 @@ func (s *Service) attempts(ctx context.Context, h *hold) (contracts.Outcome, err
 	j := h.job
 	pause := repeatPause
 	for try := 1; ; try++ {
-		l, err := s.pool.use(ctx, j.source, j.scope)
+		l, err := s.use(ctx, h)
 		if err != nil {
 			o := h.notReached(err)
 			if wait := time.Duration(o.RetryAfter) * time.Millisecond; !h.dirty || try >= mostTries || wait == 0 || !h.waits(ctx, wait) {
@@ -103,6 +103,7 @@ func (h *hold) waits(ctx context.Context, d time.Duration) bool {
 // attempt calls the tool once; on a new connection where it finds the one at hand dead before anything was sent. It gives l back.
 func (s *Service) attempt(ctx context.Context, h *hold, l *link) (contracts.Outcome, error) {
 	for again := true; ; again = false {
+		works := h.job.source.retry.works()
 		r, err := s.callTool(ctx, h.job, l)
 		code := contracts.CodeOf(err)
 		s.pool.done(l, err == nil || replied(code))
@@ -121,12 +122,12 @@ func (s *Service) attempt(ctx context.Context, h *hold, l *link) (contracts.Outc
 			return unknown(contracts.AsError(err).Message), nil
 		case code != contracts.CodeSourceUnavailable:
 			return unknown("an internal error interrupted the call, which may or may not have happened"), nil
-		case !again:
-			return h.notReached(err), nil
+		case !again && !h.comesBack(ctx, works, err):
+			return h.gaveUp(ctx, err)
 		}
 		s.pool.drop(l)
-		if l, err = s.pool.use(ctx, h.job.source, h.job.scope); err != nil {
-			return h.notReached(err), nil
+		if l, err = s.use(ctx, h); err != nil {
+			return h.gaveUp(ctx, err)
 		}
 	}
 }
@@ -295,6 +296,17 @@ func (h *hold) interrupted(ctx context.Context) contracts.Outcome {
 		return unknown("the executor was stopped during the call, which may or may not have happened")
 	}
 	return timedOut(contracts.SideEffectsUnknown)
+}
+
+// gaveUp is the outcome of a call whose source could not be reached until now. The error is errLost where the call is another's.
+func (h *hold) gaveUp(ctx context.Context, err error) (contracts.Outcome, error) {
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if errors.Is(err, errLost) {
+		return contracts.Outcome{}, errLost
+	}
+	return h.notReached(err), nil
 }
 
 // notSent is the outcome of a call whose arguments its source cannot be sent.

@@ -106,7 +106,9 @@ func (p *pool) take(key linkKey, src *source) (*link, error) {
 		return l, nil
 	}
 	if wait, why := src.retry.wait(); wait > 0 {
-		return nil, contracts.Errorf(contracts.CodeSourceUnavailable, "%s cannot be reached: %s", src.id, why).After(wait)
+		err := contracts.Errorf(contracts.CodeSourceUnavailable, "%s cannot be reached: %s", src.id, why.Message).After(wait)
+		err.Cause = why
+		return nil, err
 	}
 	if err := p.makeRoom(key); err != nil {
 		return nil, err
@@ -217,7 +219,7 @@ func (l *link) stop() { l.once.Do(func() { close(l.end) }) }
 func (p *pool) own(ctx context.Context, l *link) {
 	l.conn, l.err = p.connect(ctx, l.src)
 	if l.err != nil {
-		l.src.retry.failed(contracts.AsError(l.err).Message)
+		l.src.retry.failed(l.err)
 	}
 	close(l.ready)
 	if l.err == nil {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
 // A retry says when a source that failed may be tried again: after pauses that grow
@@ -13,8 +15,10 @@ type retry struct {
 	mu    sync.Mutex
 	pause *backoff.ExponentialBackOff
 	until time.Time
-	why   string
-	shaky bool // it was lost, and has answered nothing since
+	why   *contracts.Error
+	shaky bool          // it was lost, and has answered nothing since
+	since time.Time     // of which it is known to be missing; zero for not
+	news  chan struct{} // closed when it works; nil while nobody waits for that
 }
 
 func newRetry() *retry {
@@ -23,11 +27,11 @@ func newRetry() *retry {
 		backoff.WithRandomizationFactor(1), backoff.WithMaxInterval(150*time.Second), backoff.WithMaxElapsedTime(0))}
 }
 
-func (r *retry) failed(why string) {
+func (r *retry) failed(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.until = time.Now().Add(r.pause.NextBackOff())
-	r.why = why
+	r.why = contracts.AsError(why)
 }
 
 // lost tells that the connection broke before the source answered anything on it. Once is no reason for a pause.
@@ -37,7 +41,7 @@ func (r *retry) lost(why string) {
 	r.shaky = true
 	r.mu.Unlock()
 	if !first {
-		r.failed(why)
+		r.failed(contracts.Errorf(contracts.CodeSourceUnavailable, "%s", why))
 	}
 }
 
@@ -46,11 +50,35 @@ func (r *retry) worked() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pause.Reset()
-	r.until, r.shaky = time.Time{}, false
+	r.until, r.since, r.shaky = time.Time{}, time.Time{}, false
+	if r.news != nil {
+		close(r.news)
+		r.news = nil
+	}
+}
+
+// works returns a channel that is closed when the source is next known to work.
+func (r *retry) works() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.news == nil {
+		r.news = make(chan struct{})
+	}
+	return r.news
+}
+
+// missing notes that nobody is there, and returns for how long that is so.
+func (r *retry) missing() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.since.IsZero() {
+		r.since = time.Now()
+	}
+	return time.Since(r.since)
 }
 
 // wait returns how long the source is still to be left alone, and why.
-func (r *retry) wait() (time.Duration, string) {
+func (r *retry) wait() (time.Duration, *contracts.Error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return max(0, time.Until(r.until)), r.why

@@ -50,6 +50,9 @@ func (c *Conn) bound(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel() }
 }
 
+// ErrAbsent is the cause of errors that say that no instance of the plugin is there. What was asked was sent to nobody.
+var ErrAbsent = errors.New("no instance of the plugin is connected")
+
 func unavailable(format string, args ...any) *contracts.Error {
 	return contracts.Errorf(contracts.CodeSourceUnavailable, format, args...)
 }
@@ -58,7 +61,7 @@ func unavailable(format string, args ...any) *contracts.Error {
 func unsent(err error) *contracts.Error {
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return unavailable("no instance of the plugin is connected")
+		return unavailable("%w", ErrAbsent)
 	case errors.Is(err, nats.ErrMaxPayload):
 		return unavailable("the request is larger than the NATS server allows")
 	}
