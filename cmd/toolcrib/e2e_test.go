@@ -27,6 +27,35 @@ func TestDemo(t *testing.T) {
 			t.Errorf("the demo does not show %q:\n%s", part, out)
 		}
 	}
+	checkKinds(t, string(out))
+}
+
+// checkKinds looks in what the demo shows for a tool of each kind of source that is found, described and called: one by one in the surface "tools", and all of them by one body.
+func checkKinds(t *testing.T, shown string) {
+	t.Helper()
+	body := ""
+	var acts []string
+	for act := range strings.SplitSeq(shown, "\n== ") {
+		if acts = append(acts, act); strings.HasPrefix(act, "One body, every kind of source\n") {
+			body = act
+		}
+	}
+	for kind, ids := range map[string]struct{ tools, code string }{
+		"mcp":        {"mcp:filesystem:write_file", "mcp:office:create-event"},
+		"openapi":    {"plugin:depot:shippingQuote", "plugin:depot:shippingQuote"},
+		"bus plugin": {"plugin:ledger:post_entry", "plugin:ledger:list_accounts"},
+		"platform":   {"platform:core:now", "platform:core:now"},
+		"client":     {"client:client:notify_user", "client:client:notify_user"},
+	} {
+		if !slices.ContainsFunc(acts, func(act string) bool {
+			return strings.Contains(act, "\nsearch ") && strings.Contains(act, ": "+ids.tools+" ") && strings.Contains(act, "\ndescribe ") && strings.Contains(act, "\ncall      ok in ")
+		}) {
+			t.Errorf("%s: %s is not found, described and called in the surface tools:\n%s", kind, ids.tools, shown)
+		}
+		if !strings.Contains(body, "\ncall      "+ids.code+": ") { // which is shown of what was found and described
+			t.Errorf("%s: %s is not found, described and called by the body:\n%s", kind, ids.code, body)
+		}
+	}
 }
 
 // publicServers returns the three npm servers, the filesystem one on folder.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -8,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,6 +25,53 @@ import (
 type resultPage struct {
 	Type, Text string
 	Next       *int64
+}
+
+// TestEveryItem has a hundred thousand small items come back over HTTP, page by page, byte by byte.
+func TestEveryItem(t *testing.T) {
+	const n = 100_000
+	r := rand.New(rand.NewPCG(3, 4))
+	items := []byte("[")
+	for i := range n {
+		if i > 0 {
+			items = append(items, ',')
+		}
+		items = fmt.Appendf(items, []string{`%d`, `"é %d"`, `{"id":%d,"big":12345678901234567890.10}`, `[null,%d]`, `{"":{"\"q\"":%d}}`}[r.IntN(5)], r.IntN(1e6))
+	}
+	items = append(items, ']')
+	server := mcp.NewServer(&mcp.Implementation{Name: "many", Version: "1"}, nil)
+	server.AddTool(&mcp.Tool{Name: "items", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{}, StructuredContent: json.RawMessage(`{"items":` + string(items) + `}`)}, nil
+	})
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	t.Cleanup(web.Close)
+	c := up(t, t.TempDir(), map[string]any{"many": map[string]any{"type": "http", "url": web.URL}}).client()
+	run := openRun(t, c, client.RunOptions{Mode: "tools"}).ID
+	o := call(t, c, run, "tool_call", `{"id":"mcp:many:items","args":{}}`)
+	if o.Status != contracts.StatusOK || o.Result.More == nil || !json.Valid(o.Result.StructuredContent) {
+		t.Fatalf("outcome %+v", o)
+	}
+	got, pages := []byte("["), 0
+	for next := int64(0); ; pages++ {
+		var p struct {
+			Items json.RawMessage
+			Total int64
+			Next  *int64
+		}
+		o := call(t, c, run, "tool_call", fmt.Sprintf(`{"id":"platform:core:read_result","args":{"handle":%q,"path":"/structuredContent/items","offset":%d}}`, o.Result.More.Handle, next))
+		if o.Status != contracts.StatusOK || json.Unmarshal(o.Result.StructuredContent, &p) != nil || p.Total != n || len(p.Items) < 3 {
+			t.Fatalf("page at %d: %+v", next, o)
+		}
+		got = append(got, p.Items[1:len(p.Items)-1]...)
+		if p.Next == nil {
+			break
+		}
+		got, next = append(got, ','), *p.Next
+	}
+	if got = append(got, ']'); !bytes.Equal(got, items) {
+		t.Errorf("%d bytes came back of %d, or others", len(got), len(items))
+	}
+	t.Logf("%d bytes in %d pages", len(got), pages+1)
 }
 
 // TestLargeResults reads large files through a public server and has them come back whole in every surface.

@@ -151,6 +151,12 @@ func TestLoadFull(t *testing.T) {
 					Timeout:      5000, AlwaysLoad: true, TrustAnnotations: true, Expose: "bare",
 				},
 				"local": {File: "testdata/apis/local.yaml", Disabled: true, Loading: "auto"},
+			}, Bus: map[string]BusPlugin{
+				"Ledger": {
+					Plugin: "ledger-eu", Include: []string{"account_*", "post_entry"}, Exclude: []string{"account_close"},
+					AlwaysLoad: true, Timeout: 5000, TrustAnnotations: true,
+				},
+				"printer": {Disabled: true, Loading: "deferred"},
 			}},
 			Policies: []PolicyLayer{{Deny: []string{"mcp:crm:drop_*"}, Rules: []PolicyRule{
 				{Name: "readers", Effect: "allow", When: "tool.annotations.readOnly"},

@@ -54,6 +54,7 @@ type Conn struct {
 	session *sdk.ClientSession
 	process *process        // nil for an address
 	web     *guard.Client   // nil for a process
+	hangUp  func()          // ends the streams of an address; nil for a process
 	ctx     context.Context // ends with Close; calls end with it
 	cancel  context.CancelFunc
 	done    chan struct{}
@@ -107,10 +108,20 @@ func dialWeb(ctx context.Context, cfg Config, changed func()) (*Conn, error) {
 	if cfg.SSE {
 		t = &sdk.SSEClientTransport{Endpoint: cfg.URL, HTTPClient: web.client()}
 	}
-	if c.session, err = client(changed).Connect(ctx, t, nil); err != nil {
+	// The stream of the older SSE lives as long as the context that it was opened with.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, end)
+	c.session, err = client(changed).Connect(life, t, nil)
+	if !stop() && err == nil {
+		c.session.Close()
+		err = ctx.Err()
+	}
+	if err != nil {
+		end()
 		web.base.CloseIdle()
 		return nil, c.lost(ctx, "", err)
 	}
+	c.hangUp = end
 	c.watch()
 	return c, nil
 }
@@ -154,6 +165,7 @@ func (c *Conn) Close() {
 		return
 	}
 	within(closed, closeLimit)
+	c.hangUp()
 	c.web.CloseIdle()
 }
 

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,9 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"slices"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/toolcrib/toolcrib/internal/core/guard"
 )
@@ -19,6 +23,56 @@ type web struct {
 	base    *guard.Client
 	url     *url.URL
 	headers map[string]string
+	awaited *awaited // nil where each answer comes with its request
+}
+
+// awaited are the requests whose answers come on the one stream of the older SSE. Safe for concurrent use.
+type awaited struct {
+	mu       sync.Mutex
+	captures map[jsonrpc.ID]*capture
+}
+
+// add has the answer to a request go to its capture, while the request's context lives.
+func (a *awaited) add(r *http.Request, c *capture) {
+	if r.GetBody == nil {
+		return
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return
+	}
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return
+	}
+	msg, err := jsonrpc.DecodeMessage(data)
+	q, ok := msg.(*jsonrpc.Request)
+	if err != nil || !ok || !q.IsCall() {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.captures[q.ID] = c
+	context.AfterFunc(r.Context(), func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.captures, q.ID)
+	})
+}
+
+// takeMessage gives the answer that data holds to the capture of its request.
+func (a *awaited) takeMessage(data []byte) {
+	msg, err := jsonrpc.DecodeMessage(data)
+	r, ok := msg.(*jsonrpc.Response)
+	if err != nil || !ok {
+		return
+	}
+	a.mu.Lock()
+	c := a.captures[r.ID]
+	a.mu.Unlock()
+	if c != nil {
+		c.take(r)
+	}
 }
 
 func newWeb(cfg Config) (*web, error) {
@@ -29,7 +83,11 @@ func newWeb(cfg Config) (*web, error) {
 	network := cfg.Network
 	network.Named = append(slices.Clone(network.Named), u)
 	network.Timeout, network.MaxBody = -1, -1 // streams have no end, and the messages on them are bounded here
-	return &web{guard.New(network), u, cfg.Headers}, nil
+	w := &web{base: guard.New(network), url: u, headers: cfg.Headers}
+	if cfg.SSE {
+		w.awaited = &awaited{captures: map[jsonrpc.ID]*capture{}}
+	}
+	return w, nil
 }
 
 func (w *web) client() *http.Client {
@@ -42,6 +100,9 @@ func (w *web) RoundTrip(r *http.Request) (*http.Response, error) {
 	capture := captureOf(ctx)
 	if capture != nil {
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { capture.markSent(true) }})
+	}
+	if capture != nil && w.awaited != nil {
+		w.awaited.add(r, capture)
 	}
 	r = r.Clone(ctx)
 	if r.URL.Scheme == w.url.Scheme && r.URL.Host == w.url.Host {
@@ -57,18 +118,26 @@ func (w *web) RoundTrip(r *http.Request) (*http.Response, error) {
 		capture.refuse(resp.Status)
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	resp.Body = &body{ReadCloser: resp.Body, capture: capture, events: kind == "text/event-stream"}
+	b := &body{ReadCloser: resp.Body, capture: capture, events: kind == "text/event-stream"}
+	switch {
+	case capture != nil:
+		b.take = capture.takeMessage
+	case w.awaited != nil && b.events:
+		b.take = w.awaited.takeMessage
+	}
+	resp.Body = b
 	return resp, nil
 }
 
 // A body passes an answer on, bounds the size of its messages, and gives what it holds to a capture before the reader has it.
 type body struct {
 	io.ReadCloser
-	capture *capture // may be nil
-	events  bool     // server-sent events, else one message
-	resumes bool     // the events have ids: a broken stream can be taken up again
-	message []byte   // the message, or the data of the event, so far
-	line    []byte   // of an event stream, so far
+	capture *capture             // may be nil
+	take    func(message []byte) // may be nil
+	events  bool                 // server-sent events, else one message
+	resumes bool                 // the events have ids: a broken stream can be taken up again
+	message []byte               // the message, or the data of the event, so far
+	line    []byte               // of an event stream, so far
 }
 
 var errTooLong = fmt.Errorf("the server sent a message of more than %d MiB", longestMessage>>20)
@@ -112,8 +181,8 @@ func (b *body) event(c byte) {
 }
 
 func (b *body) flush() {
-	if b.capture != nil && len(b.message) > 0 {
-		b.capture.takeMessage(bytes.Clone(bytes.TrimSpace(b.message)))
+	if b.take != nil && len(b.message) > 0 {
+		b.take(bytes.Clone(bytes.TrimSpace(b.message)))
 	}
 	b.message = b.message[:0]
 }
