@@ -162,6 +162,9 @@ func bodyOutcome(rec *contracts.Body) (*contracts.Outcome, error) {
 	case end.Result == nil:
 		o = failure(end.Error)
 		o.SideEffects = contracts.SideEffectsNone
+		if rec.Owner != "" { // it was begun, and what it called is not known
+			o.SideEffects = contracts.SideEffectsUnknown
+		}
 	default:
 		text, err := compact(end.Result)
 		if err != nil {

@@ -316,3 +316,13 @@ func TestFromConfig(t *testing.T) {
 		t.Errorf("FromConfig() of no tenants (-want +got):\n%s", d)
 	}
 }
+
+// A body that was begun and lost may have called tools.
+func TestALostBodyMayHaveHadEffects(t *testing.T) {
+	for owner, want := range map[string]contracts.SideEffects{"": contracts.SideEffectsNone, "sandbox_x": contracts.SideEffectsUnknown} {
+		rec := &contracts.Body{ID: "body_x", Owner: owner, Ended: &contracts.BodyEnd{Error: contracts.Errorf(contracts.CodeUnavailable, "it is gone")}}
+		if o, err := bodyOutcome(rec); err != nil || o.SideEffects != want {
+			t.Errorf("owner %q: side effects %q, %v; want %q", owner, o.SideEffects, err, want)
+		}
+	}
+}

@@ -184,6 +184,9 @@ func (p *Pending) Close() { p.sub.Unsubscribe() }
 // lookAgain bounds how long Await trusts that no news means no change: news are not stored.
 const lookAgain = 2 * time.Second
 
+// unreadable is how long a record is tried to be read, or a large result, while the bus does not answer: the call goes on meanwhile.
+const unreadable = 30 * time.Second
+
 // Await returns the call's record once it is finished, with its result, once it waits for the
 // caller's own tool, or as it stands when ctx is done.
 func (p *Pending) Await(ctx context.Context) (*contracts.Call, error) {
@@ -210,8 +213,16 @@ func (p *Pending) AwaitEnd(ctx context.Context, waiting func(contracts.WaitsFor)
 }
 
 func (p *Pending) await(ctx context.Context, settled func(*contracts.Call) bool) (*contracts.Call, error) {
-	rec, err := p.caller.Get(context.WithoutCancel(ctx), p.key)
-	for err == nil && !settled(rec) && ctx.Err() == nil {
+	read := func() (*contracts.Call, error) { return p.caller.Get(context.WithoutCancel(ctx), p.key) }
+	began := time.Now() // to fail
+	rec, err := read()
+	for ctx.Err() == nil {
+		switch {
+		case err == nil && settled(rec), err != nil && (contracts.Final(err) || time.Since(began) > unreadable):
+			return rec, err
+		case err == nil:
+			began = time.Now()
+		}
 		again := time.NewTimer(lookAgain)
 		select {
 		case m := <-p.news:
@@ -223,7 +234,7 @@ func (p *Pending) await(ctx context.Context, settled func(*contracts.Call) bool)
 		case <-ctx.Done():
 			again.Stop()
 		}
-		rec, err = p.caller.Get(context.WithoutCancel(ctx), p.key)
+		rec, err = read()
 	}
 	return rec, err
 }

@@ -135,7 +135,9 @@ func TestQueueBytes(t *testing.T) {
 		t.Error("a large one is not taken alone")
 	}
 	q.leave(2 * mostWaitingBytes)
-	if !q.enter(mostWaitingBytes/2) || !q.enter(mostWaitingBytes/2) || q.enter(1) {
+	const half = mostWaitingBytes / 2
+	first, second := q.enter(half), q.enter(half)
+	if !first || !second || q.enter(1) {
 		t.Error("what waits is not bounded in bytes")
 	}
 }

@@ -1,14 +1,12 @@
 package hooks
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -17,8 +15,8 @@ import (
 )
 
 const (
-	tenant contracts.TenantID = "acme"
-	secret                    = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	tenant = contracts.TenantID("acme")
+	secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 )
 
 // call is one that all hooks of the tests are for.
@@ -135,11 +133,4 @@ func told(into chan<- contracts.HookRun) func(*Config) {
 	return func(c *Config) {
 		c.Told = func(_ contracts.RunID, _ contracts.CallID, r contracts.HookRun) { into <- r }
 	}
-}
-
-func within(t testing.TB, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
 }

@@ -30,14 +30,14 @@ func TestMatcher(t *testing.T) {
 
 func TestTerms(t *testing.T) {
 	for want, terms := range map[string]*contracts.ApprovalTerms{
-		"":                          nil,
-		"title of the approval has 81":              {Title: strings.Repeat("ü", 81)},
-		"description of the approval has 513":       {Description: strings.Repeat("x", 513)},
-		`severity "high"`:        {Severity: "high"},
-		"expiresIn -1":           {ExpiresIn: -1},
-		"expiresIn 604801":       {ExpiresIn: 604801},
-		"there are 101 deciders":          {Deciders: make([]string, 101)},
-		`decider ""; want a`: {Deciders: []string{"a", ""}},
+		"":                                    nil,
+		"title of the approval has 81":        {Title: strings.Repeat("ü", 81)},
+		"description of the approval has 513": {Description: strings.Repeat("x", 513)},
+		`severity "high"`:                     {Severity: "high"},
+		"expiresIn -1":                        {ExpiresIn: -1},
+		"expiresIn 604801":                    {ExpiresIn: 604801},
+		"there are 101 deciders":              {Deciders: make([]string, 101)},
+		`decider ""; want a`:                  {Deciders: []string{"a", ""}},
 	} {
 		if err := CheckTerms(terms); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("CheckTerms(%+v) = %v, want %q", terms, err, want)
