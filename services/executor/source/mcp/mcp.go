@@ -104,9 +104,9 @@ func dialWeb(ctx context.Context, cfg Config, changed func()) (*Conn, error) {
 		return nil, cfg.unavailable(err.Error())
 	}
 	c := &Conn{cfg: cfg, web: web.base}
-	var t sdk.Transport = &sdk.StreamableClientTransport{Endpoint: cfg.URL, HTTPClient: web.client()}
+	var t sdk.Transport = &sdk.StreamableClientTransport{Endpoint: cfg.URL, HTTPClient: web.client(), MaxEventSize: -1} // what a web reads is bounded
 	if cfg.SSE {
-		t = &sdk.SSEClientTransport{Endpoint: cfg.URL, HTTPClient: web.client()}
+		t = &sdk.SSEClientTransport{Endpoint: cfg.URL, HTTPClient: web.client(), MaxEventSize: -1}
 	}
 	// The stream of the older SSE lives as long as the context that it was opened with.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))

@@ -145,9 +145,7 @@ var errTooLong = fmt.Errorf("the server sent a message of more than %d MiB", lon
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.events {
-		for _, c := range p[:n] {
-			b.event(c)
-		}
+		b.read(p[:n])
 	} else {
 		b.message = append(b.message, p[:n]...)
 	}
@@ -163,12 +161,20 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// event takes the next byte of an event stream.
-func (b *body) event(c byte) {
-	if c != '\n' {
-		b.line = append(b.line, c)
-		return
+// read takes the next bytes of an event stream.
+func (b *body) read(p []byte) {
+	for {
+		piece, rest, end := bytes.Cut(p, []byte("\n"))
+		b.line = append(b.line, piece...)
+		if !end {
+			return
+		}
+		b.endLine()
+		p = rest
 	}
+}
+
+func (b *body) endLine() {
 	line := bytes.TrimSuffix(b.line, []byte("\r"))
 	if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
 		b.message = append(append(b.message, bytes.TrimPrefix(data, []byte(" "))...), '\n')

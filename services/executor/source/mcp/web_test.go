@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,10 +19,27 @@ import (
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
-// webServer serves the SDK's own server with a few tools, and tells of cancelled calls. wrap sees every request.
+// webServer serves the SDK's own server with a few tools over Streamable HTTP, and tells of cancelled calls. wrap sees every request.
 func webServer(t *testing.T, opts *sdk.StreamableHTTPOptions, wrap func(http.Handler) http.Handler) (_ *httptest.Server, cancelled chan struct{}) {
 	t.Helper()
+	return serverOver(t, func(server func(*http.Request) *sdk.Server) http.Handler {
+		return wrap(sdk.NewStreamableHTTPHandler(server, opts))
+	})
+}
+
+// sseServer is a webServer with the older SSE.
+func sseServer(t *testing.T, wrap func(http.Handler) http.Handler) (_ *httptest.Server, cancelled chan struct{}) {
+	t.Helper()
+	return serverOver(t, func(server func(*http.Request) *sdk.Server) http.Handler { return wrap(sdk.NewSSEHandler(server, nil)) })
+}
+
+// bigger is a little more than an event of the SDK may have.
+const bigger = sdk.DefaultMaxEventSize + 1<<10
+
+func serverOver(t *testing.T, over func(server func(*http.Request) *sdk.Server) http.Handler) (_ *httptest.Server, cancelled chan struct{}) {
+	t.Helper()
 	cancelled = make(chan struct{}, 10)
+	end := make(chan struct{}) // of the test, where the SDK's server does not see that a client is gone
 	srv := sdk.NewServer(&sdk.Implementation{Name: "web", Version: "1"}, nil)
 	schema := json.RawMessage(`{"type":"object","properties":{"z":{"type":"integer"},"a":{"type":"integer"}}}`)
 	add := func(name string, h sdk.ToolHandler) {
@@ -31,17 +49,22 @@ func webServer(t *testing.T, opts *sdk.StreamableHTTPOptions, wrap func(http.Han
 		return &sdk.CallToolResult{StructuredContent: json.RawMessage(`{"n":12345678901234567890}`)}, nil
 	})
 	add("hang", func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		<-ctx.Done()
-		cancelled <- struct{}{}
+		select {
+		case <-ctx.Done():
+			cancelled <- struct{}{}
+		case <-end:
+		}
 		return nil, ctx.Err()
 	})
 	add("more", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		srv.AddTool(&sdk.Tool{Name: "new", InputSchema: schema}, nil)
 		return &sdk.CallToolResult{}, nil
 	})
-	h := wrap(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return srv }, opts))
-	ts := httptest.NewServer(h)
-	t.Cleanup(func() { ts.CloseClientConnections(); ts.Close() })
+	add("big", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: strings.Repeat("x", bigger)}}}, nil
+	})
+	ts := httptest.NewServer(over(func(*http.Request) *sdk.Server { return srv }))
+	t.Cleanup(func() { close(end); ts.CloseClientConnections(); ts.Close() })
 	return ts, cancelled
 }
 
@@ -49,23 +72,27 @@ func asIs(h http.Handler) http.Handler { return h }
 
 func TestWeb(t *testing.T) {
 	for name, opts := range map[string]*sdk.StreamableHTTPOptions{
-		"events": nil, "json": {JSONResponse: true}, "stateless": {Stateless: true},
+		"events": nil, "json": {JSONResponse: true}, "stateless": {Stateless: true}, "sse": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var without atomic.Int32
-			ts, _ := webServer(t, opts, func(h http.Handler) http.Handler {
+			wrap := func(h http.Handler) http.Handler {
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if r.Header.Get("X-Key") != "k" {
 						without.Add(1)
 					}
 					h.ServeHTTP(w, r)
 				})
-			})
-			c := dial(t, Config{URL: ts.URL, Headers: map[string]string{"X-Key": "k"}})
+			}
+			ts, _ := webServer(t, opts, wrap)
+			if name == "sse" {
+				ts, _ = sseServer(t, wrap)
+			}
+			c := dial(t, Config{URL: ts.URL, SSE: name == "sse", Headers: map[string]string{"X-Key": "k"}})
 			for range 2 {
 				l, skipped, err := c.List(t.Context())
-				if err != nil || len(skipped) > 0 || len(l.Tools) != 3 || l.Title != "web" {
-					t.Fatalf("List = %+v, %v, %v, want 3 tools of web", l, skipped, err)
+				if err != nil || len(skipped) > 0 || len(l.Tools) != 4 || l.Title != "web" {
+					t.Fatalf("List = %+v, %v, %v, want 4 tools of web", l, skipped, err)
 				}
 				if want := `{"type":"object","properties":{"z":{"type":"integer"},"a":{"type":"integer"}}}`; string(l.Tools[0].InputSchema) != want {
 					t.Errorf("schema = %s, want %s", l.Tools[0].InputSchema, want)
@@ -77,6 +104,11 @@ func TestWeb(t *testing.T) {
 			}
 			if _, err := c.Call(t.Context(), "missing", json.RawMessage(`{}`), nil); contracts.CodeOf(err) != contracts.CodeToolError {
 				t.Errorf("Call of no tool: %v, want %s", err, contracts.CodeToolError)
+			}
+			if name == "events" { // a message may be larger than what the SDK takes
+				if r, err := c.Call(t.Context(), "big", json.RawMessage(`{}`), nil); err != nil || len(r.Content) != 1 || len(r.Content[0]) < bigger {
+					t.Errorf("Call of a tool that answers a lot: %v", err)
+				}
 			}
 			if n := without.Load(); n > 0 {
 				t.Errorf("%d requests came without the header", n)
@@ -133,6 +165,59 @@ func TestWebLostInMidCall(t *testing.T) {
 	if contracts.CodeOf(err) != contracts.CodeOutcomeUnknown || time.Since(begin) > 10*time.Second {
 		t.Errorf("Call lost in mid-call: %v after %v, want %s at once", err, time.Since(begin), contracts.CodeOutcomeUnknown)
 	}
+}
+
+// TestOldSSE has what is particular where all answers come on one stream: news, calls at once, calls that are left, and the loss of it.
+func TestOldSSE(t *testing.T) {
+	began := make(chan struct{}, 10)
+	ts, cancelled := sseServer(t, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			b, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(strings.NewReader(string(b)))
+			h.ServeHTTP(w, r)
+			if strings.Contains(string(b), `"hang"`) {
+				began <- struct{}{}
+			}
+		})
+	})
+	heard := make(chan struct{}, 10)
+	c, err := Dial(t.Context(), Config{URL: ts.URL, SSE: true}, func() { heard <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			r, err := c.Call(t.Context(), "precise", json.RawMessage(`{}`), nil)
+			if err != nil || string(r.StructuredContent) != `{"n":12345678901234567890}` {
+				t.Errorf("Call = %+v, %v, want the exact number", r, err)
+			}
+		})
+	}
+	all.Wait()
+	if _, err := c.Call(t.Context(), "more", json.RawMessage(`{}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	<-heard
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := c.Call(ctx, "hang", json.RawMessage(`{}`), nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Call that is left: %v", err)
+	}
+	<-began
+	<-cancelled
+	lost := make(chan error, 1)
+	go func() {
+		_, err := c.Call(t.Context(), "hang", json.RawMessage(`{}`), nil)
+		lost <- err
+	}()
+	<-began
+	ts.CloseClientConnections()
+	if err := <-lost; contracts.CodeOf(err) != contracts.CodeOutcomeUnknown {
+		t.Errorf("Call whose stream is lost: %v, want %s", err, contracts.CodeOutcomeUnknown)
+	}
+	<-c.Done()
 }
 
 func TestWebUnreachable(t *testing.T) {
