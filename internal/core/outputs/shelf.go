@@ -79,9 +79,9 @@ func (s *Shelf) Outcome(ctx context.Context, at Place, t *contracts.Tool, b Budg
 	return o
 }
 
-// wrong says what of a result is against the tool's output schema, "" for nothing. Of very large ones that is not found out.
+// wrong says what of a result is against the tool's output schema, "" for nothing. Of very large ones that is not found out, and pages are made here.
 func (s *Shelf) wrong(t *contracts.Tool, r *contracts.Result) string {
-	if len(t.OutputSchema) == 0 || r.IsError || len(r.StructuredContent) > mostValidated {
+	if len(t.OutputSchema) == 0 || t.ID == ReadID || r.IsError || len(r.StructuredContent) > mostValidated {
 		return ""
 	}
 	if len(r.StructuredContent) == 0 {

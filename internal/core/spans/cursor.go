@@ -61,6 +61,36 @@ func (c *cursor) space() {
 	}
 }
 
+// chars passes some characters of a text in quotes and returns their number: at least one, at most most, and but for the first one none that reaches beyond end.
+func (c *cursor) chars(most, end int64) (n int64) {
+	c.peek()
+	i, limit := 0, int(min(int64(len(c.buf)), end-c.at))
+	for buf := c.buf; n < most && i < limit; n++ {
+		b, size := buf[i], 1
+		switch {
+		case b == '\\':
+			size = limit + 1
+		case b >= 0xf0:
+			size = 4
+		case b >= 0xe0:
+			size = 3
+		case b >= 0x80:
+			size = 2
+		}
+		if i+size > limit {
+			break
+		}
+		i += size
+	}
+	if n > 0 {
+		c.buf = c.buf[i:]
+		c.at += int64(i)
+		return n
+	}
+	c.char()
+	return 1
+}
+
 // char passes one character of a text in quotes.
 func (c *cursor) char() {
 	if b := c.peek(); b != '\\' {

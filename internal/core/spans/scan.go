@@ -128,6 +128,11 @@ func (s *Scanner) openText(at int64) {
 func (s *Scanner) inText(p []byte, i int) int {
 	t := &s.text
 	for ; i < len(p); i++ {
+		if t.escape == 0 {
+			if i = t.plain(p, i, s.at); i == len(p) {
+				break
+			}
+		}
 		c := p[i]
 		switch {
 		case t.escape > 0:
@@ -143,10 +148,30 @@ func (s *Scanner) inText(p []byte, i int) int {
 			if !t.low {
 				t.begin(s.at + int64(i))
 			}
-		case c&0xc0 != 0x80:
-			t.begin(s.at + int64(i))
 		}
 	}
+	return i
+}
+
+// plain passes the characters from p[i] on that stand for themselves; p begins at a byte of the text.
+func (t *text) plain(p []byte, i int, at int64) int {
+	count, due := t.count, t.marked+markEach-at
+	for ; i < len(p); i++ {
+		c := p[i]
+		if c == '"' || c == '\\' {
+			break
+		}
+		if c&0xc0 == 0x80 {
+			continue
+		}
+		if int64(i) >= due {
+			t.marked = at + int64(i)
+			t.marks = append(t.marks, mark{count, t.marked})
+			due = int64(i) + markEach
+		}
+		count++
+	}
+	t.count = count
 	return i
 }
 

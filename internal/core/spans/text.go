@@ -106,8 +106,8 @@ func (t *Text) Count(v Value) (int64, error) {
 	var count int64
 	if v.Kind == String {
 		at := v.Start + 1
-		for c := t.cursor(at); c.err == nil && c.at < v.End-1; count++ {
-			c.char()
+		for c := t.cursor(at); c.err == nil && c.at < v.End-1; {
+			count += c.chars(v.Len(), v.End-1)
 		}
 		return count, nil
 	}
@@ -192,17 +192,17 @@ func (t *Text) Chars(v Value, n, most int64, size int) (raw []byte, count int64,
 		c.next()
 	}
 	for near.n < n && c.at < v.End-1 && c.err == nil {
-		c.char()
-		near.n++
+		near.n += c.chars(n-near.n, v.End-1)
 	}
 	start, end := c.at, c.at
+	last := min(v.End-1, start+int64(size))
 	for count < most && c.at < v.End-1 && c.err == nil {
-		c.char()
-		if c.at-start > int64(size) {
+		passed := c.chars(most-count, last)
+		if c.at > last {
 			break
 		}
 		end = c.at
-		count++
+		count += passed
 	}
 	if c.err != nil {
 		return nil, 0, c.err
