@@ -3,6 +3,7 @@ package outputs
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -66,7 +67,23 @@ func (p *pager) read(asJSON bool) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cut.Encode(p.page), nil
+	return p.encode(), nil
+}
+
+// encode returns the page as JSON. What it holds is that already, and not looked at again.
+func (p *pager) encode() json.RawMessage {
+	around := p.page
+	around.Text, around.Items, around.Members = nil, nil, nil
+	out := cut.Encode(around)
+	for _, part := range []struct {
+		name string
+		raw  json.RawMessage
+	}{{"text", p.Text}, {"items", p.Items}, {"members", p.Members}} {
+		if len(part.raw) > 0 {
+			out = slices.Concat(out[:len(out)-1], []byte(`,"`+part.name+`":`), part.raw, []byte("}"))
+		}
+	}
+	return out
 }
 
 // within is an error where the page would begin beyond the end.

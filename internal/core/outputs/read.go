@@ -130,7 +130,7 @@ func (s *Shelf) open(ctx context.Context, at Place, handle string) (*whole, erro
 	if !handleForm.MatchString(handle) {
 		return nil, contracts.Errorf(contracts.CodeNotFound, "handle: %q is none; want one that a cut result of this run names", names.Cut(names.Text(handle), 80))
 	}
-	key := string(at.Tenant) + "/" + manifestName(at.Run, handle)
+	key := wholeKey(at, handle)
 	if w, ok := s.wholes.Get(key); ok {
 		return w, nil
 	}

@@ -163,16 +163,27 @@ type manifest struct {
 }
 
 func (s *Shelf) put(ctx context.Context, at Place, r *contracts.Result, parts cut.Parts) (string, error) {
-	large, err := s.payloads.PutLarge(ctx, at.Tenant, wholeText(r), mostKept)
+	var scan spans.Scanner
+	large, err := s.payloads.PutLarge(ctx, at.Tenant, io.TeeReader(wholeText(r), &scan), mostKept)
 	if err != nil {
 		return "", err
 	}
 	handle := handleOf(at.Run, large)
-	data, err := json.Marshal(manifest{large, parts.List})
+	w := &whole{manifest{large, parts.List}, scan.Map()}
+	data, err := json.Marshal(w.manifest)
 	if err != nil {
 		return "", fmt.Errorf("encode the manifest of %s: %w", handle, err)
 	}
-	return handle, s.payloads.PutNamed(ctx, at.Tenant, manifestName(at.Run, handle), data)
+	if err := s.payloads.PutNamed(ctx, at.Tenant, manifestName(at.Run, handle), data); err != nil {
+		return "", err
+	}
+	s.wholes.Add(wholeKey(at, handle), w) // to be read soon, as a rule
+	return handle, nil
+}
+
+// wholeKey is where the place of a whole result is remembered.
+func wholeKey(at Place, handle string) string {
+	return string(at.Tenant) + "/" + manifestName(at.Run, handle)
 }
 
 // manifestName has the run in it: a handle is good for its own run only.
