@@ -47,11 +47,16 @@ func (w *approving) rules(rules ...contracts.PolicyRule) {
 func (w *approving) asked(p *calls.Pending) *contracts.Approval {
 	w.Helper()
 	id := contracts.ApprovalOf(p.ID)
-	natstest.Eventually(w, "the call asks", func() bool {
-		rec, err := w.desk.Get(w.Context(), tenant, id)
-		return err == nil && rec.State == contracts.ApprovalStateWaiting
+	var a *contracts.Approval
+	natstest.Eventually(w, "the call waits for an approval", func() bool {
+		var err error
+		if a, err = w.desk.Get(w.Context(), tenant, id); err != nil {
+			return false
+		}
+		rec, err := w.calls.Get(w.Context(), contracts.CallKey(tenant, a.Run, p.ID))
+		return err == nil && rec.State == contracts.CallStateWaiting
 	})
-	return must(w.desk.Get(w.Context(), tenant, id))
+	return a
 }
 
 func (w *approving) decide(a *contracts.Approval, c approvals.Choice) {
@@ -228,4 +233,21 @@ func TestACancelledCallIsNotDecided(t *testing.T) {
 
 func openApprovals(w *approving) (*store.Table[contracts.Approval, *contracts.Approval], error) {
 	return store.OpenTable[contracts.Approval](w.Context(), w.bus, contracts.BucketApprovals)
+}
+
+// Somebody may be faster than the call, which has asked and does not wait yet.
+func TestADecisionBeforeTheCallWaits(t *testing.T) {
+	w := newApproving(t, contracts.ApprovalTerms{})
+	w.executor(servers{"odd": w.server()})
+	w.ready("mcp:odd")
+	run := w.open(contracts.RunRequest{})
+	for range 10 {
+		p := w.start(run, callOf("mcp:odd:echo", `{"text":"a"}`))
+		var a *contracts.Approval
+		for a == nil {
+			a, _ = w.desk.Get(t.Context(), tenant, contracts.ApprovalOf(p.ID))
+		}
+		w.decide(a, allow)
+		w.ended(p, contracts.StatusOK, "", "")
+	}
 }

@@ -21,6 +21,7 @@ import (
 // routes are all routes that need a credential, each with the scopes that open it.
 func routes() map[string][]string {
 	runs, read, operate, admin := []string{"runs"}, []string{"runs", "read"}, []string{"read", "admin"}, []string{"admin"}
+	approve, look := []string{"approve"}, []string{"approve", "read"}
 	return map[string][]string{
 		"POST /v1/runs":                           runs,
 		"GET /v1/runs":                            read,
@@ -39,6 +40,11 @@ func routes() map[string][]string {
 		"GET /v1/policies":                        admin,
 		"PUT /v1/policies":                        admin,
 		"DELETE /v1/policies":                     admin,
+		"GET /v1/approvals":                       look,
+		"GET /v1/approvals/{approval}":            look,
+		"POST /v1/approvals/{approval}":           approve,
+		"GET /v1/grants":                          look,
+		"DELETE /v1/grants/{grant}":               approve,
 		"POST /mcp":                               runs,
 		"POST /mcp/some":                          runs,
 	}
@@ -48,7 +54,7 @@ func routes() map[string][]string {
 func (w *world) try(t *testing.T, route string, headers ...string) answer {
 	t.Helper()
 	method, path, _ := strings.Cut(route, " ")
-	path = strings.NewReplacer("{run}", string(contracts.NewRunID()), "{call}", string(contracts.NewCallID()), "{source}", "mcp:none").Replace(path)
+	path = strings.NewReplacer("{run}", string(contracts.NewRunID()), "{call}", string(contracts.NewCallID()), "{source}", "mcp:none", "{approval}", "appr_x", "{grant}", "grant_x").Replace(path)
 	body := ""
 	if method == "POST" || method == "PUT" {
 		body = "["
