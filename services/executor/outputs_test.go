@@ -243,7 +243,7 @@ func TestAResultIsStoredOnce(t *testing.T) {
 	var before uint64
 	for i := range 3 {
 		r := w.open(contracts.RunRequest{})
-		if o := w.call(r, callOf("mcp:odd:items", `{"bytes":100000}`)).Outcome; o.Result == nil || o.Result.More == nil {
+		if o := w.call(r, callOf("mcp:odd:items", `{"bytes":20000}`)).Outcome; o.Result == nil || o.Result.More == nil {
 			t.Fatalf("outcome %s %v", o.Status, o.Error)
 		}
 		now := size()

@@ -77,7 +77,7 @@ func (s *Blobs) PutNamed(ctx context.Context, t contracts.TenantID, name string,
 
 // GetNamed returns what was stored under the name, or an error with [contracts.CodeNotFound].
 func (s *Blobs) GetNamed(ctx context.Context, t contracts.TenantID, name string) ([]byte, error) {
-	data, err := s.os.GetBytes(ctx, string(t)+"/"+name)
+	data, err := s.read(ctx, string(t)+"/"+name)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
 		return nil, contracts.Errorf(contracts.CodeNotFound, "there is no %s of that name", s.name)
 	}
@@ -85,6 +85,23 @@ func (s *Blobs) GetNamed(ctx context.Context, t contracts.TenantID, name string)
 		return nil, fmt.Errorf("read %s %s: %w", s.name, name, err)
 	}
 	return data, nil
+}
+
+// read is GetBytes of the object store, but takes the memory that it needs at once.
+func (s *Blobs) read(ctx context.Context, name string) ([]byte, error) {
+	r, err := s.os.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	info, err := r.Info()
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	b.Grow(int(min(info.Size, largePart)) + bytes.MinRead)
+	_, err = b.ReadFrom(r)
+	return b.Bytes(), err
 }
 
 // Get returns the content of hash h of tenant t, or an error with [contracts.CodeNotFound].
