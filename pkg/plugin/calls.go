@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/toolcrib/toolcrib/pkg/contracts"
@@ -38,7 +39,7 @@ var errLeft = errors.New("the call was cancelled")
 
 // A call is one that was taken and is not answered.
 type call struct {
-	request micro.Request
+	reply   string // where it is answered; the request itself is micro's again once it was taken
 	subject string // of its cancellation; "" for none
 	cancel  context.CancelCauseFunc
 }
@@ -58,7 +59,7 @@ func (p *Plugin) takeCall(base context.Context, r micro.Request) {
 		q.Arguments = json.RawMessage("{}")
 	}
 	ctx, cancel := context.WithCancelCause(context.WithValue(base, callKey{}, Call{q.CallID, r.Headers().Get("traceparent")}))
-	c := &call{r, q.Cancel, cancel}
+	c := &call{r.Reply(), q.Cancel, cancel}
 	p.mu.Lock()
 	t, full := p.tools[q.Tool], len(p.calls) >= (1+waiting)*p.cfg.Concurrency
 	if t != nil && !full {
@@ -103,10 +104,10 @@ func (p *Plugin) runCall(ctx context.Context, c *call, t *tool, q contracts.Plug
 		ctx, stop = context.WithTimeout(ctx, time.Duration(q.TimeoutMs)*time.Millisecond)
 		defer stop()
 	}
-	quiet := p.tellWorking(c.request)
+	quiet := p.tellWorking(c.reply)
 	r, err := p.whenFree(ctx, t, q.Arguments)
 	quiet()
-	p.answer(c.request, r, err)
+	p.answer(c.reply, r, err)
 }
 
 // whenFree waits for room and calls the handler.
@@ -132,11 +133,9 @@ func (p *Plugin) try(ctx context.Context, t *tool, args json.RawMessage) (_ *con
 }
 
 // tellWorking tells the caller that the call is being worked on, now and again and again, until quiet is called, which waits for the last word.
-func (p *Plugin) tellWorking(r micro.Request) (quiet func()) {
+func (p *Plugin) tellWorking(reply string) (quiet func()) {
 	say := func() {
-		err := r.Respond(nil, micro.WithHeaders(micro.Headers{
-			contracts.PluginWorkingHeader: {strconv.FormatInt(p.cfg.Working.Milliseconds(), 10)},
-		}))
+		err := p.respond(reply, nil, nats.Header{contracts.PluginWorkingHeader: {strconv.FormatInt(p.cfg.Working.Milliseconds(), 10)}})
 		if err != nil {
 			p.cfg.Log.Warn("not told that a call is worked on", "err", err)
 		}
@@ -168,7 +167,7 @@ func refusals() []contracts.Code {
 }
 
 // answer sends the end of a call, in parts where it fits into no message.
-func (p *Plugin) answer(r micro.Request, result *contracts.Result, err error) {
+func (p *Plugin) answer(reply string, result *contracts.Result, err error) {
 	if err != nil {
 		e, ours := errors.AsType[*contracts.Error](err)
 		text := err.Error()
@@ -176,7 +175,7 @@ func (p *Plugin) answer(r micro.Request, result *contracts.Result, err error) {
 			text = e.Message
 		}
 		if ours && slices.Contains(refusals(), e.Code) {
-			p.refuse(r, e)
+			p.fail(reply, e)
 			return
 		}
 		result = contracts.TextResult(text, nil)
@@ -194,20 +193,36 @@ func (p *Plugin) answer(r micro.Request, result *contracts.Result, err error) {
 	switch {
 	case err != nil:
 		p.cfg.Log.Error("a tool's result is no JSON", "err", err)
-		p.refuse(r, contracts.Errorf(contracts.CodeInternal, "the tool's result is no JSON"))
+		p.fail(reply, contracts.Errorf(contracts.CodeInternal, "the tool's result is no JSON"))
 	case len(data) > contracts.PluginAnswerMost:
-		p.refuse(r, contracts.Errorf(contracts.CodeTooLarge, "the tool ran, and its result has %d bytes; at most %d can be answered", len(data), contracts.PluginAnswerMost))
+		p.fail(reply, contracts.Errorf(contracts.CodeTooLarge, "the tool ran, and its result has %d bytes; at most %d can be answered", len(data), contracts.PluginAnswerMost))
 	default:
-		p.send(r, data)
+		p.send(reply, data)
 	}
 }
 
-func (p *Plugin) send(r micro.Request, data []byte) {
+// respond sends a message to who waits at reply.
+func (p *Plugin) respond(reply string, body []byte, header nats.Header) error {
+	return p.conn.PublishMsg(&nats.Msg{Subject: reply, Header: header, Data: body})
+}
+
+// fail answers a call that was taken with an error.
+func (p *Plugin) fail(reply string, e *contracts.Error) {
+	body, err := json.Marshal(contracts.PluginAnswer{Error: e})
+	if err == nil {
+		err = p.respond(reply, body, nats.Header{micro.ErrorHeader: {string(e.Code)}, micro.ErrorCodeHeader: {string(e.Code)}})
+	}
+	if err != nil {
+		p.cfg.Log.Error("call not answered", "err", err)
+	}
+}
+
+func (p *Plugin) send(reply string, data []byte) {
 	respond := func(body []byte, key string, n int) error {
 		if n == 0 {
-			return r.Respond(body)
+			return p.respond(reply, body, nil)
 		}
-		return r.Respond(body, micro.WithHeaders(micro.Headers{key: {strconv.Itoa(n)}}))
+		return p.respond(reply, body, nats.Header{key: {strconv.Itoa(n)}})
 	}
 	var err error
 	parts := 0

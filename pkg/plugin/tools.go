@@ -169,7 +169,7 @@ func (p *Plugin) answerList(r micro.Request) {
 	}
 }
 
-// refuse answers a request with an error.
+// refuse answers a request with an error, while its handler runs.
 func (p *Plugin) refuse(r micro.Request, e *contracts.Error) {
 	body, _ := json.Marshal(contracts.PluginAnswer{Error: e})
 	if err := r.Error(string(e.Code), string(e.Code), body); err != nil {
