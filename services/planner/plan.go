@@ -63,7 +63,7 @@ func (s *Service) draft(ctx context.Context, t contracts.TenantID, r *contracts.
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.policy(t, r.Request.Labels)
+	e, err := s.policy(t, r)
 	if err != nil {
 		return nil, err
 	}

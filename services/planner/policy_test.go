@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolcrib/toolcrib/internal/core/policy"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
@@ -193,5 +195,55 @@ func TestPoliciesOfTheFile(t *testing.T) {
 	}
 	if r := c.open(acme, contracts.RunRequest{}); r.Plan.Catalogue.Size != 1 {
 		t.Errorf("a run has %d tools once the file hides none, want 1", r.Plan.Catalogue.Size)
+	}
+}
+
+// A rule that asks what the run is shows each run what it may see, whoever was planned before it.
+func TestRulesOverTheRun(t *testing.T) {
+	t.Parallel()
+	c := startCrib(t, Config{})
+	c.list(acme, "mcp:mail", tools("mcp:mail", "list", "send")...)
+	c.policy(acme, contracts.PolicyLayer{Level: "tenant", Rules: []contracts.PolicyRule{
+		{Name: "readers", Effect: contracts.PolicyDeny, Tools: []string{"mcp:mail:send"}, When: `run.agent == "reader"`},
+		{Name: "strangers", Effect: contracts.PolicyDeny, Tools: []string{"mcp:mail:list"}, When: `run.principal == "eve"`},
+	}})
+	for _, tt := range []struct {
+		agent, principal string
+		want             []string
+	}{
+		{"writer", "ann", []string{"mcp:mail:list", "mcp:mail:send"}},
+		{"reader", "ann", []string{"mcp:mail:list"}},
+		{"writer", "eve", []string{"mcp:mail:send"}},
+		{"writer", "ann", []string{"mcp:mail:list", "mcp:mail:send"}},
+	} {
+		r := &contracts.Run{ID: contracts.NewRunID(), Principal: tt.principal, State: contracts.RunStateRequested, Created: time.Now().UTC(), Expires: time.Now().Add(time.Hour).UTC()}
+		r.Request.Agent = tt.agent
+		got := c.settled(acme, c.create(acme, r))
+		if got.Plan == nil {
+			t.Fatalf("%s of %s: not planned: %v", tt.agent, tt.principal, got.Error)
+		}
+		if diff := cmp.Diff(tt.want, c.ids(acme, got.Plan)); diff != "" {
+			t.Errorf("%s of %s sees (-want +got):\n%s", tt.agent, tt.principal, diff)
+		}
+	}
+}
+
+// A source that is pending is waited for where a rule lets its tools through, as where an allow list does.
+func TestAllowRulesShowPendingSources(t *testing.T) {
+	t.Parallel()
+	layer := contracts.PolicyLayer{Level: "tenant", Rules: []contracts.PolicyRule{{Name: "mail", Effect: contracts.PolicyAllow, Tools: []string{"mcp:mail:get_*"}}}}
+	p, err := policy.Compile([]contracts.PolicyLayer{layer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := p.For(contracts.Labels{})
+	for source, want := range map[string]bool{"mcp:mail": true, "mcp:other": false} {
+		id, err := contracts.ParseSourceID(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := couldShow(e, id); got != want {
+			t.Errorf("couldShow(%s) = %v, want %v", source, got, want)
+		}
 	}
 }

@@ -95,7 +95,7 @@ func (s *Service) reviseOnce(ctx context.Context, key contracts.Key) (*contracts
 
 // stricter returns what both the layers that held when the run was planned and those of now allow.
 func (s *Service) stricter(ctx context.Context, t contracts.TenantID, r *contracts.Run) (*policy.Effective, error) {
-	now, err := s.policy(t, r.Request.Labels)
+	now, err := s.policy(t, r)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (s *Service) stricter(ctx context.Context, t contracts.TenantID, r *contrac
 	if err != nil {
 		return nil, s.noPolicy(t, err)
 	}
-	return policy.Both(then.For(r.Request.Labels), now), nil
+	return policy.Both(then.For(r.Request.Labels).As(r.Principal), now), nil
 }
 
 // revised writes the world into the run's plan, as a new revision where the catalogue changed.
@@ -214,21 +214,24 @@ func (w *world) withdrawn(before *catalogue.Catalogue, e *policy.Effective, most
 	for i := range w.parts {
 		w.parts[i].tools(func(tool *contracts.Tool) { now[tool.ID] = true })
 	}
-	var gone []contracts.ToolID
-	for tool := range before.All() {
-		gone = append(gone, tool.ID)
-	}
-	gone = append(gone, slices.Sorted(maps.Keys(before.Withdrawn))...)
-	gone = slices.DeleteFunc(gone, func(id contracts.ToolID) bool { return now[id] })
-	if len(gone) == 0 {
-		return nil
-	}
 	out := map[contracts.ToolID]contracts.Withdrawal{}
-	for _, id := range gone[:min(len(gone), most)] {
-		out[id] = contracts.WithdrawnBySource
-		if e.See(policy.Tool{ID: id}).Denied() {
-			out[id] = contracts.WithdrawnByPolicy
+	note := func(id contracts.ToolID, why contracts.Withdrawal) {
+		if !now[id] && len(out) < most {
+			out[id] = why
 		}
+	}
+	for tool := range before.All() {
+		why := contracts.WithdrawnBySource
+		if e.See(policy.ToolOf(tool.Tool, tool.Listing.TrustAnnotations)).Denied() {
+			why = contracts.WithdrawnByPolicy
+		}
+		note(tool.ID, why)
+	}
+	for _, id := range slices.Sorted(maps.Keys(before.Withdrawn)) {
+		note(id, before.Withdrawn[id])
+	}
+	if len(out) == 0 {
+		return nil
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/toolcrib/toolcrib/internal/core/policy"
@@ -19,7 +20,13 @@ func couldShow(e *policy.Effective, source contracts.SourceID) bool {
 		}
 	}
 	for _, l := range e.Layers() {
-		for _, g := range l.Allow {
+		globs := slices.Clone(l.Allow)
+		for _, r := range l.Rules {
+			if r.Effect == contracts.PolicyAllow {
+				globs = append(globs, r.Tools...)
+			}
+		}
+		for _, g := range globs {
 			for _, name := range witnesses(g, prefix) {
 				if !e.See(policy.Tool{ID: contracts.ToolID(prefix + name)}).Denied() {
 					return true

@@ -40,7 +40,7 @@ func (s *Service) await(ctx context.Context, t contracts.TenantID, r *contracts.
 	load, all := start.Add(loadWait), start.Add(wished(r))
 	entered := false
 	for {
-		until, changed, err := s.awaited(t, r.Request.Labels, load, all)
+		until, changed, err := s.awaited(t, r, load, all)
 		if err != nil || until.IsZero() {
 			return err
 		}
@@ -66,8 +66,8 @@ func (s *Service) await(ctx context.Context, t contracts.TenantID, r *contracts.
 }
 
 // awaited returns until when a source is to be waited for, zero for none, and what tells of news.
-func (s *Service) awaited(t contracts.TenantID, labels contracts.Labels, load, all time.Time) (until time.Time, changed <-chan struct{}, err error) {
-	e, err := s.policy(t, labels)
+func (s *Service) awaited(t contracts.TenantID, run *contracts.Run, load, all time.Time) (until time.Time, changed <-chan struct{}, err error) {
+	e, err := s.policy(t, run)
 	if err != nil {
 		return until, nil, err
 	}
@@ -98,14 +98,14 @@ func (s *Service) sync(ctx context.Context, t contracts.TenantID) (basis string,
 	return s.state.Basis(t), nil
 }
 
-// policy returns what holds now for a run of tenant t with these labels. A policy that cannot be evaluated lets nothing
+// policy returns what holds now for a run of tenant t. A policy that cannot be evaluated lets nothing
 // through; the error says no more, because the policy's text can name what it hides.
-func (s *Service) policy(t contracts.TenantID, labels contracts.Labels) (*policy.Effective, error) {
+func (s *Service) policy(t contracts.TenantID, r *contracts.Run) (*policy.Effective, error) {
 	p, err := s.state.Policy(t)
 	if err != nil {
 		return nil, s.noPolicy(t, err)
 	}
-	return p.For(labels), nil
+	return p.For(r.Request.Labels).As(r.Principal), nil
 }
 
 func (s *Service) noPolicy(t contracts.TenantID, cause error) error {

@@ -200,10 +200,9 @@ func reason(s string) string {
 	return s
 }
 
-// viewKey names a policy among the views of a tenant.
+// viewKey names what a policy shows to a run among the views of a tenant.
 func viewKey(t contracts.TenantID, e *policy.Effective) string {
-	b, _ := json.Marshal(e.Layers())
-	return string(t) + "/" + string(contracts.HashOf(b)) + "/"
+	return string(t) + "/" + string(e.Sight()) + "/"
 }
 
 func (s *Service) view(key string, l *catalogue.Listing, e *policy.Effective) *view {

@@ -73,6 +73,8 @@ type condition struct {
 	program cel.Program
 	// readsArgs says whether the arguments stand in it anywhere: then it can be decided at the call only.
 	readsArgs bool
+	// readsRun says whether anything of the run stands in it: then runs may see different tools by the same layers.
+	readsRun bool
 }
 
 // compileCondition compiles a condition. Its error says where in the text it is wrong.
@@ -107,7 +109,7 @@ func compileCondition(text string) (*condition, error) {
 	if worst.Max > mostEstimated {
 		return nil, errors.New("it can take too long; want fewer loops (all, exists, filter, map) in each other, or less in the inner one")
 	}
-	c := &condition{text: text, readsArgs: u.args}
+	c := &condition{text: text, readsArgs: u.args, readsRun: u.run}
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize), cel.OptimizeRegex(bounded(overloads.Matches), bounded(overloads.MatchesString))}
 	if u.unbounded {
 		deep := func(args []ref.Val, result ref.Val) *uint64 { return estimator{}.CallCost("", "", args, result) }
@@ -136,11 +138,14 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // uses are what a condition uses, as far as it matters here.
 type uses struct {
-	args bool
+	args, run bool
 	// unbounded says whether the size of what it reads, or a loop, makes its cost depend on more than its text.
 	unbounded   bool
 	at, problem string // of the first call that is not allowed
 }
+
+// ofRun are the variables that tell of the run.
+var ofRun = [...]string{varAgent, varProfile, varSession, varSandbox, varChannel, varRuntime, varPrincipal, varRunLabels}
 
 // withheld are functions of the library that a few bytes of text can make arbitrarily expensive.
 var withheld = [...]string{"replace", "join", "format", "reverse", "indexOf", "lastIndexOf", "strings.quote"}
@@ -148,6 +153,7 @@ var withheld = [...]string{"replace", "join", "format", "reverse", "indexOf", "l
 func usesOf(tree *ast.AST) (u uses) {
 	for _, r := range tree.ReferenceMap() {
 		u.args = u.args || r.Name == varOfArgs
+		u.run = u.run || slices.Contains(ofRun[:], r.Name)
 		u.unbounded = u.unbounded || r.Name == varRunLabels
 	}
 	u.unbounded = u.unbounded || u.args

@@ -240,6 +240,30 @@ func (e *Effective) Version() contracts.Hash {
 	return contracts.HashOf([]byte(strings.Join(slices.Compact(digests), "\n")))
 }
 
+// Sight names all that [Effective.See] reads besides the tool: where it is the same for two Effectives, they show the same tools. It is
+// the Version, and what the run is where a condition asks for that.
+func (e *Effective) Sight() contracts.Hash {
+	seen := []any{e.Version()}
+	if e != nil {
+		for _, p := range e.layers {
+			if p.readsRun() {
+				seen = append(seen, p.digest, p.run.labels, p.run.principal)
+			}
+		}
+	}
+	b, err := json.Marshal(seen)
+	if err != nil {
+		panic("policy: labels cannot be encoded: " + err.Error()) // they are text
+	}
+	return contracts.HashOf(b)
+}
+
+// readsRun reports whether a rule of the layer asks what the run is.
+func (l *layer) readsRun() bool {
+	reads := func(r *rule) bool { return r.when != nil && r.when.readsRun }
+	return slices.ContainsFunc(l.narrowing.list, reads) || slices.ContainsFunc(l.allowing.list, reads)
+}
+
 // Both returns the stricter of a and b in everything: it denies what one of them denies, and
 // asks for approval where one does. A nil one allows everything.
 func Both(a, b *Effective) *Effective {
