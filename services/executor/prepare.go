@@ -159,7 +159,7 @@ func (s *Service) check(ctx context.Context, r *contracts.Run, j *job) (*contrac
 	if o != nil || err != nil {
 		return o, err
 	}
-	j.place = outputs.Place{Tenant: t, Run: r.ID, Unreadable: !mayRead(e)}
+	j.place = outputs.Place{Tenant: t, Run: r.ID, Unreadable: e.Forbids(outputs.ReadID)}
 	if j.args, err = s.caller.Args(ctx, t, j.call); err != nil {
 		return nil, fmt.Errorf("read the arguments of %s: %w", j.call.ID, err)
 	}
@@ -189,7 +189,7 @@ func (j *job) tool() policy.Tool {
 
 // effective returns what a run may do by the policies of its plan and of now, or the outcome of calls where that cannot be told.
 func (s *Service) effective(ctx context.Context, t contracts.TenantID, r *contracts.Run) (*policy.Effective, *contracts.Outcome, error) {
-	now, err := s.state.Policy(t)
+	now, err := s.state.PolicyFor(t, r)
 	if err != nil {
 		s.log.Error("policy cannot be evaluated: the call is blocked", "tenant", string(t), "err", err)
 		return nil, notMade(contracts.StatusBlocked, contracts.Errorf(contracts.CodePolicyDenied, "the policy cannot be evaluated, so nothing is allowed")), nil
@@ -198,8 +198,7 @@ func (s *Service) effective(ctx context.Context, t contracts.TenantID, r *contra
 	if err != nil {
 		return nil, nil, err
 	}
-	labels := r.Request.Labels
-	return policy.Both(planned.For(labels), now.For(labels)).As(r.Principal), nil, nil
+	return policy.Both(planned.For(r.Request.Labels).As(r.Principal), now), nil, nil
 }
 
 // planned returns the policy that held when a run was planned.

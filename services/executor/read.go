@@ -5,7 +5,6 @@ import (
 
 	"github.com/toolcrib/toolcrib/internal/core/catalogue"
 	"github.com/toolcrib/toolcrib/internal/core/outputs"
-	"github.com/toolcrib/toolcrib/internal/core/policy"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 	"github.com/toolcrib/toolcrib/services/executor/source/platform"
 )
@@ -30,16 +29,10 @@ func readEntry() catalogue.Entry {
 	return catalogue.Entry{Tool: &t, Listing: &catalogue.Listing{Listing: &contracts.Listing{Source: platform.ID(), TrustAnnotations: true}}}
 }
 
-// mayRead reports whether a run may read whole results: unless a rule denies it. An allow list that does not mention the tool is about others.
-func mayRead(e *policy.Effective) bool {
-	d := e.See(policy.ControlTool(outputs.ReadID))
-	return !d.Denied() || d.Rule == ""
-}
-
-// reads is mayRead of a run; what cannot be told is no.
+// reads reports whether a run may read whole results; what cannot be told is no.
 func (s *Service) reads(ctx context.Context, t contracts.TenantID, r *contracts.Run) bool {
 	e, o, err := s.effective(ctx, t, r)
-	return o == nil && err == nil && mayRead(e)
+	return o == nil && err == nil && !e.Forbids(outputs.ReadID)
 }
 
 // read answers a call of the tool that reads whole results.

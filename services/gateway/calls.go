@@ -12,7 +12,6 @@ import (
 	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/internal/core/live"
 	"github.com/toolcrib/toolcrib/internal/core/outputs"
-	"github.com/toolcrib/toolcrib/internal/core/policy"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/pkg/client"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
@@ -196,15 +195,8 @@ func (d *callDesk) clientTool(ctx context.Context, t contracts.TenantID, run *co
 
 // place is where results of a run belong.
 func (d *callDesk) place(t contracts.TenantID, run *contracts.Run) outputs.Place {
-	at := outputs.Place{Tenant: t, Run: run.ID}
-	p, err := d.live.Policy(t)
-	if err != nil {
-		at.Unreadable = true
-		return at
-	}
-	v := p.For(run.Request.Labels).See(policy.ControlTool(outputs.ReadID))
-	at.Unreadable = v.Denied() && v.Rule != ""
-	return at
+	e, err := d.live.PolicyFor(t, run)
+	return outputs.Place{Tenant: t, Run: run.ID, Unreadable: err != nil || e.Forbids(outputs.ReadID)}
 }
 
 // cancel asks for the end of a call and returns how it then stands.

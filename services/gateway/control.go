@@ -57,10 +57,10 @@ func (d *callDesk) allowed(next answerer) answerer {
 	return func(ctx context.Context, c *controlCall) (*contracts.Outcome, work, error) {
 		err := d.live.Loaded(ctx)
 		if err == nil {
-			var p *policy.Policy
-			if p, err = d.live.Policy(c.tenant); err != nil {
+			var e *policy.Effective
+			if e, err = d.live.PolicyFor(c.tenant, c.run); err != nil {
 				err = contracts.Errorf(contracts.CodePolicyDenied, "policy cannot be evaluated, so nothing is allowed: %w", err)
-			} else if v := p.For(c.run.Request.Labels).As(c.run.Principal).See(policy.ControlTool(c.ref().ID)); v.Denied() && v.Rule != "" {
+			} else if e.Forbids(c.ref().ID) {
 				err = contracts.Errorf(contracts.CodeUnknownTool, "there is no tool %q", c.name)
 			}
 		}

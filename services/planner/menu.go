@@ -12,12 +12,10 @@ import (
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
-// deniedControls returns the control tools that policy denies by name or glob. An
-// allow list that does not mention them is about other tools and denies none.
+// deniedControls returns the control tools that policy forbids.
 func deniedControls(e *policy.Effective) []string {
 	return slices.DeleteFunc(control.Names(), func(name string) bool {
-		d := e.See(policy.ControlTool(control.ID(name)))
-		return !d.Denied() || d.Rule == ""
+		return !e.Forbids(control.ID(name))
 	})
 }
 

@@ -101,11 +101,11 @@ func (s *Service) sync(ctx context.Context, t contracts.TenantID) (basis string,
 // policy returns what holds now for a run of tenant t. A policy that cannot be evaluated lets nothing
 // through; the error says no more, because the policy's text can name what it hides.
 func (s *Service) policy(t contracts.TenantID, r *contracts.Run) (*policy.Effective, error) {
-	p, err := s.state.Policy(t)
+	e, err := s.state.PolicyFor(t, r)
 	if err != nil {
 		return nil, s.noPolicy(t, err)
 	}
-	return p.For(r.Request.Labels).As(r.Principal), nil
+	return e, nil
 }
 
 func (s *Service) noPolicy(t contracts.TenantID, cause error) error {

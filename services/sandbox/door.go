@@ -9,7 +9,6 @@ import (
 
 	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/internal/core/outputs"
-	"github.com/toolcrib/toolcrib/internal/core/policy"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 	"github.com/toolcrib/toolcrib/services/sandbox/engine"
@@ -124,15 +123,8 @@ func (x *door) answerer(a engine.Ask) func() (json.RawMessage, error) {
 
 // place is where results of the body belong.
 func (x *door) place() outputs.Place {
-	at := outputs.Place{Tenant: x.tenant, Run: x.body.Run}
-	p, err := x.s.live.Policy(x.tenant)
-	if err != nil {
-		at.Unreadable = true
-		return at
-	}
-	v := p.For(x.run.Request.Labels).See(policy.ControlTool(outputs.ReadID))
-	at.Unreadable = v.Denied() && v.Rule != ""
-	return at
+	e, err := x.s.live.PolicyFor(x.tenant, x.run)
+	return outputs.Place{Tenant: x.tenant, Run: x.body.Run, Unreadable: err != nil || e.Forbids(outputs.ReadID)}
 }
 
 // nameOf returns a tool's id as the body gave it, shortened for the result.
@@ -180,11 +172,11 @@ func (x *door) allowed(name string) error {
 	if err := x.s.live.Loaded(x.ctx); err != nil {
 		return err
 	}
-	p, err := x.s.live.Policy(x.tenant)
+	e, err := x.s.live.PolicyFor(x.tenant, x.run)
 	if err != nil {
 		return contracts.Errorf(contracts.CodePolicyDenied, "policy cannot be evaluated, so nothing is allowed: %w", err)
 	}
-	if v := p.For(x.run.Request.Labels).As(x.run.Principal).See(policy.ControlTool(control.ID(name))); v.Denied() && v.Rule != "" {
+	if e.Forbids(control.ID(name)) {
 		return contracts.Errorf(contracts.CodePolicyDenied, "policy does not allow %s", name)
 	}
 	return nil

@@ -93,6 +93,15 @@ func (s *State) Policy(t contracts.TenantID) (*policy.Policy, error) {
 	return c.policy, c.err
 }
 
+// PolicyFor returns what the tenant's policy now is for a run. The error is that of [State.Policy].
+func (s *State) PolicyFor(t contracts.TenantID, r *contracts.Run) (*policy.Effective, error) {
+	p, err := s.Policy(t)
+	if err != nil {
+		return nil, err
+	}
+	return p.For(r.Request.Labels).As(r.Principal), nil
+}
+
 // Basis returns the fingerprint of the tenant's sources and policies, see [contracts.BasisOf].
 func (s *State) Basis(t contracts.TenantID) string {
 	sources, _ := s.sources.Of(t)

@@ -20,8 +20,8 @@ func ToolOf(t *contracts.Tool, trusted bool) Tool {
 	return Tool{ID: t.ID, Hash: t.Hash, Trusted: trusted, Annotations: t.Annotations}
 }
 
-// ControlTool returns a control tool. It counts as read-only in a closed world: what is called through it is decided by itself.
-func ControlTool(id contracts.ToolID) Tool {
+// controlTool returns a control tool. It counts as read-only in a closed world: what is called through it is decided by itself.
+func controlTool(id contracts.ToolID) Tool {
 	yes, no := true, false
 	return Tool{ID: id, Trusted: true, Annotations: &contracts.Annotations{ReadOnlyHint: &yes, OpenWorldHint: &no}}
 }
@@ -51,6 +51,13 @@ func (d Decision) Denied() bool {
 // denied does not exist for it. What See denies, [Effective.Call] denies with any arguments.
 func (e *Effective) See(t Tool) Decision {
 	return e.decide(t, nil)
+}
+
+// Forbids reports whether a run may not use a tool that is part of every run, such as a control tool: one that policy denies by its name or
+// a rule. An allow list that does not mention it is about other tools.
+func (e *Effective) Forbids(id contracts.ToolID) bool {
+	d := e.See(controlTool(id))
+	return d.Denied() && d.Rule != ""
 }
 
 // Call says whether the tool may be called with the arguments, a JSON object; nil is one without properties.

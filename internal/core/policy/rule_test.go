@@ -84,7 +84,7 @@ func TestRules(t *testing.T) {
 		{"trusted guards them", []contracts.PolicyLayer{rules(t, `approve a: !(tool.trusted && tool.annotations.readOnly)`)}, annotated("a:b:c", false, true), `{}`, "approve tenant/a", "approve tenant/a"},
 		{"an unknown hash denies", []contracts.PolicyLayer{rules(t, `deny d: tool.hash != "h1"`)}, Tool{ID: "a:b:c"}, `{}`, "deny tenant/d !", "deny tenant/d !"},
 		{"an id that is none has no source", []contracts.PolicyLayer{rules(t, `deny d: tool.source == "mcp:x"`)}, Tool{ID: "abc"}, `{}`, "deny tenant/d !", "deny tenant/d !"},
-		{"control tools are read-only", []contracts.PolicyLayer{rules(t, `deny d: tool.annotations.destructive || !tool.annotations.readOnly || !tool.annotations.idempotent || tool.annotations.openWorld`)}, ControlTool("platform:toolcrib:tool_search"), `{}`, "allow /", "allow /"},
+		{"control tools are read-only", []contracts.PolicyLayer{rules(t, `deny d: tool.annotations.destructive || !tool.annotations.readOnly || !tool.annotations.idempotent || tool.annotations.openWorld`)}, controlTool("platform:toolcrib:tool_search"), `{}`, "allow /", "allow /"},
 
 		{"an allow rule is an allow list", []contracts.PolicyLayer{rules(t, `allow a mcp:files:*`)}, mail, `{}`, "deny tenant/", "deny tenant/"},
 		{"which lets through", []contracts.PolicyLayer{rules(t, `allow a mcp:mail:*: tool.name == "send"`)}, mail, `{}`, "allow tenant/a", "allow tenant/a"},
