@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -190,7 +192,7 @@ func (h *handles) show(ctx context.Context, args json.RawMessage) (json.RawMessa
 	return encode(v)
 }
 
-// shown returns the content blocks that a value refers to, each once, in their order. In place of kept ones that are not to be shown stands how to read them.
+// shown returns the content blocks that a value refers to, each once; those of an object in the order of its names. In place of kept ones that are not to be shown stands how to read them.
 func (h *handles) shown(ctx context.Context, value json.RawMessage) (blocks []json.RawMessage) {
 	if !bytes.Contains(value, []byte(h.prefix)) {
 		return nil
@@ -229,7 +231,7 @@ func (h *handles) showKept(ctx context.Context, k *kept, room *int64) json.RawMe
 		outputs.ReadID, fmt.Sprintf(`{"handle":%q,"path":%q}`, k.handle, k.Path)), nil).Content[0]
 }
 
-// replaced returns a decoded JSON value in which texts are replaced, in place.
+// replaced returns a decoded JSON value in which texts are replaced, in place, one after the other in an order that depends on the value alone.
 func replaced(v any, by func(string) (any, bool)) any {
 	switch v := v.(type) {
 	case string:
@@ -241,8 +243,8 @@ func replaced(v any, by func(string) (any, bool)) any {
 			v[i] = replaced(e, by)
 		}
 	case map[string]any:
-		for k, e := range v {
-			v[k] = replaced(e, by)
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			v[k] = replaced(v[k], by)
 		}
 	}
 	return v

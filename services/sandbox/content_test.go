@@ -113,6 +113,12 @@ func TestKeptContentIsReadWhenItIsNeeded(t *testing.T) {
 	if d := cmp.Diff([]string{"out_1/content/1/data", "out_1/content/2/resource/blob", "out_1/content/1"}, loaded); d != "" {
 		t.Errorf("loaded: %s", d)
 	}
+	for range 20 {
+		blocks := h.shown(t.Context(), json.RawMessage(`{"b":"content:body_x:2","a":"content:body_x:1"}`))
+		if len(blocks) != 2 || string(blocks[0]) != `{"type":"image","data":"QUJD"}` {
+			t.Fatalf("blocks of an object: %s, want them in the order of its names", blocks)
+		}
+	}
 	// What was cut beside data stays said.
 	o.Result.More.Parts = append(o.Result.More.Parts, contracts.CutPart{Path: "/content/0/text", Unit: contracts.CutCharacters, Total: 5})
 	if hidden, _ = h.hide(o); hidden.Result.More == nil || hidden.Result.Truncated == "" || len(hidden.Result.Content) != 4 {
