@@ -4,10 +4,14 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolcrib/toolcrib/pkg/client"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
@@ -159,4 +163,37 @@ func post(t *testing.T, url string, body io.Reader) *client.CallAnswer {
 		t.Fatalf("POST %s: %s, %v", url, resp.Status, err)
 	}
 	return &a
+}
+
+// An MCP client is answered when the call has ended, however long somebody thinks about it.
+func TestAnMCPCallWaitsForAnApproval(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "toolcrib.yaml")
+	if err := os.WriteFile(file, []byte("limits: {callTimeoutMs: 1000}\ntoolSearch: {mode: tools}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := up(t, t.TempDir(), nil, "--config", file)
+	askFor(t, s, "platform:core:now")
+	ss, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: s.url + "/mcp"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ss.Close()
+	began := time.Now()
+	type end struct {
+		r   *mcp.CallToolResult
+		err error
+	}
+	done := make(chan end, 1)
+	go func() {
+		r, err := ss.CallTool(t.Context(), &mcp.CallToolParams{Name: "tool_call", Arguments: map[string]any{"id": "platform:core:now", "args": map[string]any{}}})
+		done <- end{r, err}
+	}()
+	p := asked(t, s)
+	awaitPast(began.Add(8 * time.Second)) // longer than a call is waited for
+	if _, err := s.admin(t).Decide(t.Context(), p.ID, client.ApprovalChoice{Decision: contracts.DecisionAllowOnce}); err != nil {
+		t.Fatal(err)
+	}
+	if e := <-done; e.err != nil || e.r.IsError {
+		t.Errorf("the call ended with %+v, %v; want what the tool answered", e.r, e.err)
+	}
 }

@@ -11,37 +11,41 @@ import (
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
-// approved reports whether the call has the approval that it needs, by a decision or a grant. It has none where o is the outcome of a
-// call that may not be made, and where the call waits for a decision from now on.
-func (s *Service) approved(ctx context.Context, j *job) (ok bool, o *contracts.Outcome, err error) {
+// permitted reports whether the call has the approval that it needs, by a decision, a grant, or because it needs none. Where what was
+// approved is not what would be called, that is an error with [contracts.CodeApprovalVoid].
+func (s *Service) permitted(ctx context.Context, j *job) (bool, error) {
+	if j.question == nil {
+		return true, nil
+	}
 	t := j.key.Tenant()
-	if j.call.Approval != "" {
-		err := s.approvals.Consume(ctx, t, *j.question)
-		switch contracts.CodeOf(err) {
-		case "":
-			return true, nil, nil
-		case contracts.CodeConflict, contracts.CodeNotFound:
-			return false, j.refused(contracts.CodeApprovalVoid, "the approval does not hold: %s. Make the call again to have it asked for anew", contracts.AsError(err).Message), nil
-		}
-		return false, nil, err
+	if j.call.Approval == "" {
+		var err error
+		j.grant, err = s.approvals.Granted(ctx, t, *j.question, j.args)
+		return err == nil && j.grant != "", err
 	}
-	j.grant, err = s.approvals.Granted(ctx, t, *j.question, j.args)
-	if err != nil || j.grant != "" {
-		return err == nil, nil, err
+	err := s.approvals.Consume(ctx, t, *j.question)
+	switch contracts.CodeOf(err) {
+	case contracts.CodeConflict, contracts.CodeNotFound:
+		return false, contracts.Errorf(contracts.CodeApprovalVoid, "the approval does not hold: %s. Make the call again to have it asked for anew", contracts.AsError(err).Message)
 	}
-	a, err := s.approvals.Ask(ctx, t, *j.question)
+	return err == nil, err
+}
+
+// ask asks for the approval that the call needs. The call waits from then on.
+func (s *Service) ask(ctx context.Context, j *job) error {
+	a, err := s.approvals.Ask(ctx, j.key.Tenant(), *j.question)
 	if err != nil {
-		return false, nil, err
+		return err
 	}
 	if err := s.wait(ctx, j, contracts.WaitsForApproval, a.ID); err != nil {
-		return false, nil, err
+		return err
 	}
 	// Somebody may have decided before the call waited: the event of that found nothing to move on.
 	rec, err := s.calls.Get(ctx, j.key)
 	if err != nil || rec.State != contracts.CallStateWaiting || rec.Waits != contracts.WaitsForApproval {
-		return false, nil, err
+		return err
 	}
-	return false, nil, s.decided(ctx, j.key, rec)
+	return s.decided(ctx, j.key, rec)
 }
 
 // refused is the outcome of the call where it may not be made.

@@ -251,3 +251,36 @@ func TestADecisionBeforeTheCallWaits(t *testing.T) {
 		w.ended(p, contracts.StatusOK, "", "")
 	}
 }
+
+// A call that was begun is not made again where policy wants an approval by now, even where its tool allows that.
+func TestALostCallIsNotRepeatedWithoutAnApproval(t *testing.T) {
+	for name, rules := range map[string][]contracts.PolicyRule{
+		"asked by now": {{Name: "ask", Effect: contracts.PolicyApprove, Tools: []string{"mcp:odd:*"}}},
+		"free":         nil,
+	} {
+		w := newApproving(t, contracts.ApprovalTerms{})
+		w.rules(rules...)
+		server := w.server()
+		server["trustAnnotations"] = true
+		w.executor(servers{"odd": server})
+		w.ready("mcp:odd")
+		run := w.open(contracts.RunRequest{})
+		rec := &contracts.Call{
+			ID: contracts.NewCallID(), Run: run, Tool: "mcp:odd:echo", Args: json.RawMessage(`{"text":"a"}`), State: contracts.CallStateRunning, Requested: time.Now(), Deadline: time.Now().Add(time.Minute),
+			Attempt: 1, Owner: "gone", Lease: time.Now().Add(-time.Second), Started: time.Now().Add(-2 * time.Second),
+		}
+		if err := w.calls.Create(t.Context(), contracts.CallKey(tenant, run, rec.ID), rec); err != nil {
+			t.Fatal(err)
+		}
+		p := must(w.caller.Join(tenant, run, rec.ID))
+		t.Cleanup(p.Close)
+		if rules == nil {
+			w.ended(p, contracts.StatusOK, "", "")
+			continue
+		}
+		w.ended(p, contracts.StatusError, contracts.CodeOutcomeUnknown, contracts.SideEffectsUnknown)
+		if n := w.counted("call "); n != 0 {
+			t.Errorf("%s: the tool was called %d times", name, n)
+		}
+	}
+}

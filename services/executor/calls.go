@@ -90,16 +90,14 @@ func (s *Service) advance(ctx context.Context, key contracts.Key) error {
 	case moved:
 		return s.advance(ctx, key)
 	}
-	if j.question != nil {
-		ok, o, err := s.approved(ctx, j)
-		switch {
-		case err != nil:
-			return err
-		case o != nil:
-			return s.endUnstarted(ctx, key, *o)
-		case !ok:
-			return nil
-		}
+	ok, err := s.permitted(ctx, j)
+	switch {
+	case contracts.CodeOf(err) == contracts.CodeApprovalVoid:
+		return s.endUnstarted(ctx, key, *j.refused(contracts.CodeApprovalVoid, "%s", contracts.AsError(err).Message))
+	case err != nil:
+		return err
+	case !ok:
+		return s.ask(ctx, j)
 	}
 	if j.source == nil {
 		return s.wait(ctx, j, contracts.WaitsForClient, "")
@@ -126,8 +124,15 @@ func (s *Service) takeOver(ctx context.Context, key contracts.Key, rec *contract
 			return err
 		}
 		if err == nil && j != nil && j.source != nil && j.repeatable() {
-			j.after = rec
-			return s.perform(ctx, j)
+			// Where policy wants an approval by now that the call does not have, it ends as it is: nobody is asked in the middle of a call.
+			ok, err := s.permitted(ctx, j)
+			if err != nil && !contracts.Final(err) {
+				return err
+			}
+			if ok {
+				j.after = rec
+				return s.perform(ctx, j)
+			}
 		}
 	}
 	o := unknown("the executor of the call was lost; the call may or may not have happened")

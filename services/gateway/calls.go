@@ -90,7 +90,7 @@ func (d *callDesk) start(ctx context.Context, t contracts.TenantID, run contract
 		ctx, cancel = d.untilStop(ctx)
 		defer cancel()
 	}
-	return d.await(ctx, t, p, q.wait)
+	return d.await(ctx, t, p, q.wait, q.patient)
 }
 
 // untilStop returns ctx, done also when the service is told to stop.
@@ -100,15 +100,21 @@ func (d *callDesk) untilStop(ctx context.Context) (context.Context, context.Canc
 	return ctx, func() { forget(); cancel() }
 }
 
-// await returns how the call stands once it is settled, or when wait is over or ctx done.
-func (d *callDesk) await(ctx context.Context, t contracts.TenantID, p *calls.Pending, wait time.Duration) (*client.CallAnswer, error) {
-	waiting, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	rec, err := p.Await(waiting)
-	if err != nil {
-		return nil, err
+// await returns how the call stands once it is settled, or when wait is over or ctx done. A patient
+// caller waits on while somebody is asked for an approval: the call's clock stands still meanwhile.
+func (d *callDesk) await(ctx context.Context, t contracts.TenantID, p *calls.Pending, wait time.Duration, patient bool) (*client.CallAnswer, error) {
+	for {
+		waiting, cancel := context.WithTimeout(ctx, wait)
+		rec, err := p.Await(waiting)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		if patient && ctx.Err() == nil && waitsFor(rec, contracts.WaitsForApproval) {
+			continue
+		}
+		return d.answer(context.WithoutCancel(ctx), t, rec)
 	}
-	return d.answer(context.WithoutCancel(ctx), t, rec)
 }
 
 // state returns how a call stands, after waiting for the end of it.
@@ -127,7 +133,7 @@ func (d *callDesk) state(ctx context.Context, t contracts.TenantID, run, id stri
 		return nil, err
 	}
 	defer p.Close()
-	return d.await(ctx, t, p, wait)
+	return d.await(ctx, t, p, wait, false)
 }
 
 // result ends a call that waits for its caller with what the caller's tool answered.
@@ -262,7 +268,7 @@ func (d *callDesk) answer(ctx context.Context, t contracts.TenantID, rec *contra
 		Href: href(rec.Run, rec.ID),
 	}
 	var err error
-	if rec.State == contracts.CallStateWaiting && rec.Waits == contracts.WaitsForApproval {
+	if waitsFor(rec, contracts.WaitsForApproval) {
 		a.Approval, err = d.pendingApproval(ctx, t, rec.Approval)
 		return a, err
 	}
@@ -281,8 +287,10 @@ func href(r contracts.RunID, c contracts.CallID) string {
 	return "/v1/runs/" + string(r) + "/calls/" + string(c)
 }
 
-func waitsForClient(rec *contracts.Call) bool {
-	return rec.State == contracts.CallStateWaiting && rec.Waits == contracts.WaitsForClient
+func waitsForClient(rec *contracts.Call) bool { return waitsFor(rec, contracts.WaitsForClient) }
+
+func waitsFor(rec *contracts.Call, whom contracts.WaitsFor) bool {
+	return rec.State == contracts.CallStateWaiting && rec.Waits == whom
 }
 
 // clientCall returns what the caller of a call is to run.

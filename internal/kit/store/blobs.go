@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/nats-io/nats.go/jetstream"
@@ -21,14 +20,11 @@ type Blobs struct {
 	known *lru.Cache[string, struct{}] // names that are stored for certain
 }
 
-// payloadMaxAge is the short retention of large arguments and results.
-const payloadMaxAge = 7 * 24 * time.Hour
-
 // OpenBlobs opens the object store, and makes it where it is missing.
 func OpenBlobs(ctx context.Context, b *bus.Bus, name string) (*Blobs, error) {
 	cfg := jetstream.ObjectStoreConfig{Bucket: name, Storage: jetstream.FileStorage, Replicas: b.Replicas(), Compression: true}
 	if name == contracts.StorePayloads {
-		cfg.TTL = payloadMaxAge
+		cfg.TTL = keptCalls
 	}
 	var os jetstream.ObjectStore
 	err := open(ctx, b, name, opening[jetstream.ObjectStore]{

@@ -53,7 +53,7 @@ func (s *Blobs) PutLarge(ctx context.Context, t contracts.TenantID, r io.Reader,
 func (s *Blobs) putOnce(ctx context.Context, t contracts.TenantID, data []byte) (contracts.Hash, error) {
 	h := contracts.HashOf(data)
 	info, err := s.os.GetInfo(ctx, blobName(t, h))
-	if err == nil && time.Since(info.ModTime) < payloadMaxAge/2 {
+	if err == nil && time.Since(info.ModTime) < keptCalls/2 {
 		return h, nil
 	}
 	if err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {

@@ -38,11 +38,16 @@ func retention(bucket string) time.Duration {
 	switch bucket {
 	case contracts.BucketRuns:
 		return 30 * 24 * time.Hour
-	case contracts.BucketCalls, contracts.BucketBodies, contracts.BucketSeats:
+	case contracts.BucketCalls, contracts.BucketBodies, contracts.BucketApprovals:
+		return keptCalls
+	case contracts.BucketSeats:
 		return 7 * 24 * time.Hour
 	}
 	return 0
 }
+
+// keptCalls is how long calls and what belongs to them are kept: longer than a call can wait for an approval, unchanged, so that its end is seen.
+const keptCalls = contracts.ApprovalTimeoutMax + 7*24*time.Hour
 
 func openBucket(ctx context.Context, b *bus.Bus, bucket string) (kv jetstream.KeyValue, err error) {
 	cfg := jetstream.KeyValueConfig{
