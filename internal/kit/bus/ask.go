@@ -134,9 +134,11 @@ func (b *Bus) Serve(ctx context.Context, name string, answerers ...Answerer) err
 	for _, a := range answerers {
 		h := micro.HandlerFunc(func(r micro.Request) {
 			slots <- struct{}{}
+			// The request is micro's again once the handler returns: it reads what the answer writes into it.
+			q := &nats.Msg{Subject: r.Subject(), Reply: r.Reply(), Header: nats.Header(r.Headers()), Data: r.Data()}
 			running.Go(func() {
 				defer func() { <-slots }()
-				b.answer(base, a, r)
+				b.answer(base, a, q)
 			})
 		})
 		if err := svc.AddEndpoint(string(a.verb), h, micro.WithEndpointSubject(contracts.AllAsks(a.verb))); err != nil {
@@ -174,9 +176,9 @@ func (b *Bus) handOver(ctx context.Context) {
 	}
 }
 
-func (b *Bus) answer(ctx context.Context, a Answerer, r micro.Request) {
-	ctx = trace.Extract(ctx, nats.Header(r.Headers()))
-	ms, err := strconv.ParseInt(r.Headers().Get(headerDeadline), 10, 64)
+func (b *Bus) answer(ctx context.Context, a Answerer, q *nats.Msg) {
+	ctx = trace.Extract(ctx, q.Header)
+	ms, err := strconv.ParseInt(q.Header.Get(headerDeadline), 10, 64)
 	deadline := time.UnixMilli(ms)
 	if err != nil {
 		deadline = time.Now().Add(askTimeout)
@@ -184,33 +186,43 @@ func (b *Bus) answer(ctx context.Context, a Answerer, r micro.Request) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	ctx, end := trace.Start(ctx, "answer "+string(a.verb))
-	out, err := b.tryAnswer(ctx, a, r)
+	out, err := b.tryAnswer(ctx, a, q)
 	end(err)
 	if err != nil {
 		e := contracts.AsError(err)
 		if e.Code == contracts.CodeInternal {
 			b.log.Error("question not answered", "verb", a.verb, "err", err)
 		}
-		body, _ := json.Marshal(e)
-		r.Error(string(e.Code), e.Message, body)
+		b.refuse(q, e)
 		return
 	}
-	if err := r.RespondJSON(out); err != nil {
+	data, err := json.Marshal(out)
+	if err == nil {
+		err = b.Conn.Publish(q.Reply, data)
+	}
+	if err != nil {
 		b.log.Error("answer not sent", "verb", a.verb, "err", err)
-		body, _ := json.Marshal(contracts.Errorf(contracts.CodeTooLarge, "the answer is too large to be sent"))
-		r.Error(string(contracts.CodeTooLarge), "too large", body)
+		b.refuse(q, contracts.Errorf(contracts.CodeTooLarge, "the answer is too large to be sent"))
 	}
 }
 
-func (b *Bus) tryAnswer(ctx context.Context, a Answerer, r micro.Request) (out any, err error) {
+// refuse answers a question with an error, in the form of the micro protocol.
+func (b *Bus) refuse(q *nats.Msg, e *contracts.Error) {
+	body, _ := json.Marshal(e)
+	_ = b.Conn.PublishMsg(&nats.Msg{Subject: q.Reply, Data: body, Header: nats.Header{
+		micro.ErrorHeader: {string(e.Code)}, micro.ErrorCodeHeader: {string(e.Code)},
+	}})
+}
+
+func (b *Bus) tryAnswer(ctx context.Context, a Answerer, q *nats.Msg) (out any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("answering %s panicked: %v", a.verb, p)
 		}
 	}()
-	t, err := contracts.AskTenant(r.Subject())
+	t, err := contracts.AskTenant(q.Subject)
 	if err != nil {
 		return nil, err
 	}
-	return a.do(ctx, t, r.Data())
+	return a.do(ctx, t, q.Data)
 }

@@ -3,6 +3,7 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -249,4 +250,26 @@ func TestSchedule(t *testing.T) {
 	if len(due) > 0 {
 		t.Errorf("also due: %s", <-due)
 	}
+}
+
+// Errors that come after the handler of the question returned, which is what micro counts.
+func TestManyErrors(t *testing.T) {
+	b := natstest.Open(t)
+	natstest.Run(t, func(ctx context.Context) error {
+		return b.Serve(ctx, "test", bus.Answers(contracts.VerbSearch, func(context.Context, contracts.TenantID, struct{}) (struct{}, error) {
+			return struct{}{}, contracts.Errorf(contracts.CodeConflict, "no\r\nno")
+		}))
+	})
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				_, err := bus.Ask[struct{}](t.Context(), b, "acme", contracts.VerbSearch, struct{}{})
+				if contracts.CodeOf(err) != contracts.CodeConflict && contracts.CodeOf(err) != contracts.CodeUnavailable {
+					t.Errorf("Ask() = %v, want %s", err, contracts.CodeConflict)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
