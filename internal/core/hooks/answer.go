@@ -10,6 +10,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/toolcrib/toolcrib/internal/core/names"
 	"github.com/toolcrib/toolcrib/internal/core/policy"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
@@ -74,14 +75,14 @@ func fits(a *contracts.HookAnswer) error {
 	case a.Approval != nil && a.Decision != contracts.HookApprove:
 		return fmt.Errorf("approval cannot stand beside %s", a.Decision)
 	}
-	if a.Reason = line(a.Reason, longestReason); a.Reason == "" {
+	if a.Reason = names.Line(a.Reason, longestReason); a.Reason == "" {
 		a.Reason = noReason
 	}
 	return nil
 }
 
 // short shortens text for a message.
-func short(s string) string { return line(s, 64) }
+func short(s string) string { return names.Line(s, 64) }
 
 // object returns the properties of the object raw, those that are null left out. Others than the known ones are an error.
 func object(raw []byte, known ...string) (map[string]json.RawMessage, error) {
@@ -149,7 +150,7 @@ func terms(raw json.RawMessage) (*contracts.ApprovalTerms, error) {
 	if err != nil {
 		return nil, fmt.Errorf("approval: %w", err)
 	}
-	t.Title, t.Description = line(t.Title, len(t.Title)), line(t.Description, len(t.Description))
+	t.Title, t.Description = names.Line(t.Title, len(t.Title)), names.Line(t.Description, len(t.Description))
 	return t, nil
 }
 

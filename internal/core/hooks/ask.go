@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/core/names"
@@ -28,7 +27,7 @@ const longestProblem = 200
 
 // problem returns a failure whose text may hold what others wrote.
 func problem(format string, args ...any) *failure {
-	return &failure{problem: line(fmt.Sprintf(format, args...), longestProblem)}
+	return &failure{problem: names.Line(fmt.Sprintf(format, args...), longestProblem)}
 }
 
 // silence is a failure of a hook from which nothing came.
@@ -40,11 +39,6 @@ func silence(format string, args ...any) *failure {
 
 func tooLarge(size, most int) *failure {
 	return &failure{problem: fmt.Sprintf("the request has %d bytes; at most %d can be sent", size, most), size: size, most: most}
-}
-
-// line returns untrusted text as one line of at most limit characters.
-func line(s string, limit int) string {
-	return names.Cut(strings.Join(strings.Fields(names.Text(s)), " "), limit)
 }
 
 func asFailure(err error) *failure {

@@ -50,6 +50,11 @@ func hidden(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
+// Line returns what somebody outside said as one line of at most limit characters, see [Text] and [Cut].
+func Line(s string, limit int) string {
+	return Cut(strings.Join(strings.Fields(Text(s)), " "), limit)
+}
+
 // Cut returns s where it has at most limit characters. Else it returns the
 // beginning of s and a mark that says how many characters are missing, together
 // at most limit characters; where not even the mark has room, it is only "…" or,

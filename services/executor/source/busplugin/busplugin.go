@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/toolcrib/toolcrib/internal/core/names"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
@@ -112,20 +113,7 @@ func said(code contracts.Code, e *contracts.Error) *contracts.Error {
 	if text == "" {
 		text = string(e.Code)
 	}
-	return contracts.Errorf(code, "the plugin answered: %s", shorten(text, longestMessage))
-}
-
-// shorten cuts s after limit characters.
-func shorten(s string, limit int) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
-	n := 0
-	for i := range s {
-		if n == limit {
-			return s[:i] + "…"
-		}
-		n++
-	}
-	return s
+	return contracts.Errorf(code, "the plugin answered: %s", names.Line(text, longestMessage))
 }
 
 // protocol returns an error where v is a version of the protocol that is not spoken here.

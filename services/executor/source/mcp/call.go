@@ -8,6 +8,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolcrib/toolcrib/internal/core/names"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 	"github.com/toolcrib/toolcrib/services/executor/internal/mcpform"
 )
@@ -32,7 +33,7 @@ func (c *Conn) Call(ctx context.Context, tool string, args json.RawMessage, meta
 	case raw != nil:
 		return c.result(raw)
 	case failure != nil:
-		return nil, contracts.Errorf(contracts.CodeToolError, "the server answered: %s", shorten(c.cfg.redact(failure.Message), longestMessageOfServer))
+		return nil, contracts.Errorf(contracts.CodeToolError, "the server answered: %s", names.Line(c.cfg.redact(failure.Message), longestMessageOfServer))
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}

@@ -18,6 +18,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolcrib/toolcrib/internal/core/guard"
+	"github.com/toolcrib/toolcrib/internal/core/names"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
@@ -188,7 +189,7 @@ func (c *Conn) lost(ctx context.Context, doing string, err error) error {
 	e := contracts.Errorf(contracts.CodeSourceUnavailable, "%s%s", doing, c.why(ctx, err))
 	if c.process != nil {
 		if said := c.process.stderr.last(); said != "" {
-			e.Cause = Said(shorten(c.cfg.redact(said), longestReason))
+			e.Cause = Said(names.Line(c.cfg.redact(said), longestReason))
 		}
 	}
 	return e
@@ -211,7 +212,7 @@ func (c *Conn) why(ctx context.Context, err error) string {
 	default:
 		b.WriteString(plain(err))
 	}
-	return shorten(c.cfg.redact(b.String()), longestReason)
+	return names.Line(c.cfg.redact(b.String()), longestReason)
 }
 
 // redact takes what may be a secret out of a text.
@@ -232,19 +233,6 @@ func (cfg Config) redact(s string) string {
 				hide(part)
 			}
 		}
-	}
-	return s
-}
-
-// shorten cuts s after limit characters.
-func shorten(s string, limit int) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
-	n := 0
-	for i := range s {
-		if n == limit {
-			return s[:i] + "…"
-		}
-		n++
 	}
 	return s
 }
