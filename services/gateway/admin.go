@@ -120,7 +120,11 @@ func (a *api) setPolicies(ctx context.Context, t contracts.TenantID, layers []co
 	if err != nil {
 		return err
 	}
-	if _, err := policy.Compile(slices.Concat(layers, now.File)); err != nil { // they hold together
+	_, err = policy.Compile(slices.Concat(layers, now.File)) // they hold together
+	if err == nil {
+		err = policy.CheckAim(layers)
+	}
+	if err != nil {
 		e := contracts.AsError(err)
 		for i := range e.Fields {
 			e.Fields[i].Field = "/layers" + e.Fields[i].Field

@@ -298,7 +298,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestTenants(t *testing.T) {
-	local := parse(t, "{mcpServers: {b: {command: x}, A B: {url: 'http://x', alwaysLoad: true}, off: {command: x, disabled: true}}, limits: {maxRuns: 3}, policies: [{deny: [x]}, {level: tenant, deny: [y]}], profiles: {p: {deny: [z]}, q: {}}}")
+	local := parse(t, "{mcpServers: {b: {command: x}, A B: {url: 'http://x', alwaysLoad: true}, off: {command: x, disabled: true}}, limits: {maxRuns: 3}, policies: [{deny: ['mcp:x']}, {level: tenant, deny: ['mcp:y']}], profiles: {p: {deny: ['mcp:z']}, q: {}}}")
 	if diff := cmp.Diff([]contracts.TenantID{"local"}, local.TenantIDs()); diff != "" {
 		t.Errorf("TenantIDs (-want +got):\n%s", diff)
 	}
@@ -314,7 +314,7 @@ func TestTenants(t *testing.T) {
 		t.Errorf("Sources (-want +got):\n%s", diff)
 	}
 	wantLayers := []contracts.PolicyLayer{
-		{Level: "global", Deny: []string{"x"}}, {Level: "tenant", Deny: []string{"y"}}, {Level: "profile", Name: "p", Deny: []string{"z"}},
+		{Level: "global", Deny: []string{"mcp:x"}}, {Level: "tenant", Deny: []string{"mcp:y"}}, {Level: "profile", Name: "p", Deny: []string{"mcp:z"}},
 	}
 	if diff := cmp.Diff(wantLayers, local.Layers("local")); diff != "" {
 		t.Errorf("Layers (-want +got):\n%s", diff)
@@ -379,7 +379,7 @@ func TestTooManyRules(t *testing.T) {
 	for i := range 2 {
 		b.WriteString("  - rules:\n")
 		for j := range 1001 {
-			fmt.Fprintf(&b, "    - {name: r%d-%d, effect: deny, tools: [x]}\n", i, j)
+			fmt.Fprintf(&b, "    - {name: r%d-%d, effect: deny, tools: ['mcp:x']}\n", i, j)
 		}
 	}
 	_, err := Parse([]byte(b.String()), "toolcrib.yaml")

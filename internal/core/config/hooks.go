@@ -166,7 +166,7 @@ func (h Hook) validate(r *report, path string) {
 		r.add(join(path, "tools"), "is empty; leave it out for every tool, or set disabled")
 	}
 	for i, g := range h.Tools {
-		if _, err := policy.NewMatcher([]string{g}); err != nil {
+		if err := policy.CheckGlob(g); err != nil {
 			r.add(index(join(path, "tools"), i), "is no glob over tool ids: %v", err)
 		}
 	}

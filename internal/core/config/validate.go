@@ -200,6 +200,10 @@ func validateRules(r *report, path string, rules []PolicyRule) {
 			if e.Fields == nil {
 				r.add(at, "%s", e.Message)
 			}
+		} else if err := policy.CheckAim([]contracts.PolicyLayer{{Rules: []contracts.PolicyRule{rule.contract()}}}); err != nil {
+			for _, f := range contracts.AsError(err).Fields {
+				r.add(at+pathOf(strings.TrimPrefix(f.Field, "/0/rules/0")), "%s", f.Message)
+			}
 		} else if j, taken := names[rule.Name]; taken {
 			r.add(at+".name", "is %q, as that of %s", clip(rule.Name), index("rules", j))
 		}
@@ -257,8 +261,8 @@ func validateGlobs(r *report, path string, allow, deny []string) {
 		for i, g := range globs {
 			if g == "" {
 				r.add(index(join(path, key), i), "is empty; want a glob over tool ids such as mcp:github:*")
-			} else if _, err := policy.Compile([]contracts.PolicyLayer{{Level: "global", Deny: []string{g}}}); err != nil {
-				r.add(index(join(path, key), i), "is no glob over tool ids: %s", contracts.AsError(err).Message)
+			} else if err := policy.CheckGlob(g); err != nil {
+				r.add(index(join(path, key), i), "is no glob over tool ids: %v", err)
 			}
 		}
 	}

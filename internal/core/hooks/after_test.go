@@ -25,7 +25,7 @@ func TestAfter(t *testing.T) {
 	respond(t, b.Conn, "audit", func(m *nats.Msg) string { bodies <- m.Data; return "whatever" })
 	r := receive(t, says(map[string]string{"/a": `{"decision":"block"}`, "/b": ""}))
 	runs := make(chan contracts.HookRun, 10)
-	s := set(t, web("a", bothEvents)+web("b", ", events: [after_tool_call]")+web("c", "")+web("d", `, events: [after_tool_call], tools: ["x:*"]`)+
+	s := set(t, web("a", bothEvents)+web("b", ", events: [after_tool_call]")+web("c", "")+web("d", `, events: [after_tool_call], tools: ["mcp:other:*"]`)+
 		"      e: {bus: audit, events: [after_tool_call]}\n", r.URL, func(c *Config) { c.Conn = b.Conn; told(runs)(c) })
 	o := contracts.Outcome{
 		Status: contracts.StatusOK, CallID: "call_1", DurationMs: 7, Result: contracts.TextResult("done", json.RawMessage(`{"n":1.50}`)),
