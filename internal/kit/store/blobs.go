@@ -33,6 +33,14 @@ func OpenBlobs(ctx context.Context, b *bus.Bus, name string) (*Blobs, error) {
 		update: func(ctx context.Context) (jetstream.ObjectStore, error) {
 			return b.JS.CreateOrUpdateObjectStore(ctx, cfg)
 		},
+		stream: func(ctx context.Context, os jetstream.ObjectStore) *jetstream.StreamInfo {
+			status, _ := os.Status(ctx)
+			if s, ok := status.(*jetstream.ObjectBucketStatus); ok {
+				return s.StreamInfo()
+			}
+			return nil
+		},
+		age: cfg.TTL, replicas: cfg.Replicas,
 	}, &os)
 	if err != nil {
 		return nil, err

@@ -335,3 +335,42 @@ func BenchmarkTransition(b *testing.B) {
 		}
 	}
 }
+
+// A bucket that is what it is to be is left alone, and one of other settings is brought up to them.
+func TestBucketsAreNotToldTheirOwnSettings(t *testing.T) {
+	b := natstest.Open(t)
+	open := func() {
+		t.Helper()
+		if _, err := store.OpenTable[contracts.Call](t.Context(), b, contracts.BucketCalls); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.OpenBlobs(t.Context(), b, contracts.StorePayloads); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open()
+	updated, err := b.Conn.SubscribeSync("$JS.EVENT.ADVISORY.STREAM.UPDATED.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open()
+	other, err := b.JS.Stream(t.Context(), "KV_"+contracts.BucketCalls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := other.CachedInfo().Config
+	cfg.MaxAge = time.Hour
+	if _, err := b.JS.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := updated.NextMsg(5 * time.Second); err != nil || !strings.HasSuffix(m.Subject, contracts.BucketCalls) {
+		t.Fatalf("the first update is %v, %v; want the one of the test alone", m, err)
+	}
+	open()
+	if _, err := updated.NextMsg(5 * time.Second); err != nil {
+		t.Errorf("a bucket with other settings was not brought up to date: %v", err)
+	}
+	if n, _, _ := updated.Pending(); n != 0 {
+		t.Errorf("%d updates more, want none", n)
+	}
+}

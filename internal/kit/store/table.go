@@ -57,13 +57,34 @@ func openBucket(ctx context.Context, b *bus.Bus, bucket string) (kv jetstream.Ke
 		open:   func(ctx context.Context) (jetstream.KeyValue, error) { return b.JS.KeyValue(ctx, bucket) },
 		create: func(ctx context.Context) (jetstream.KeyValue, error) { return b.JS.CreateKeyValue(ctx, cfg) },
 		update: func(ctx context.Context) (jetstream.KeyValue, error) { return b.JS.CreateOrUpdateKeyValue(ctx, cfg) },
+		stream: func(ctx context.Context, kv jetstream.KeyValue) *jetstream.StreamInfo {
+			status, _ := kv.Status(ctx)
+			if s, ok := status.(*jetstream.KeyValueBucketStatus); ok {
+				return s.StreamInfo()
+			}
+			return nil
+		},
+		age: cfg.TTL, replicas: cfg.Replicas,
 	}, &kv)
 	return kv, err
 }
 
-// An opening is the ways to open a bucket: as it is, where it is missing, and whatever it is.
+// An opening is the ways to open a bucket: as it is, where it is missing, and whatever it is; and what can change of its settings.
 type opening[B any] struct {
 	open, create, update func(context.Context) (B, error)
+	stream               func(context.Context, B) *jetstream.StreamInfo // nil where it is not known
+	age                  time.Duration
+	replicas             int
+}
+
+// settled opens a bucket that is what it is to be.
+func (ways opening[B]) settled(ctx context.Context) (opened B, ok bool) {
+	opened, err := ways.open(ctx)
+	if err != nil {
+		return opened, false
+	}
+	info := ways.stream(ctx, opened)
+	return opened, info != nil && info.Config.MaxAge == ways.age && info.Config.Replicas == max(1, ways.replicas)
 }
 
 // open opens a bucket, and makes it where it is missing, now and when the server lost it.
@@ -84,6 +105,10 @@ func open[B any](ctx context.Context, b *bus.Bus, name string, ways opening[B], 
 
 func (ways opening[B]) bucket(ctx context.Context, keeps bool) (B, error) {
 	if keeps {
+		// A server that is told its own settings again is disturbed by it: consumers are made at the same time.
+		if opened, ok := ways.settled(ctx); ok {
+			return opened, nil
+		}
 		opened, err := ways.update(ctx)
 		if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			return opened, err
