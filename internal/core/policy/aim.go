@@ -23,7 +23,7 @@ func CheckGlob(glob string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("glob %q: no tool has such an id; want one that begins with mcp:, plugin:, platform: or client:", clip(glob))
+	return fmt.Errorf("glob %q: no tool has such an id; want one whose beginning is mcp:, plugin:, platform: or client:, or a wildcard", clip(glob))
 }
 
 // CheckAim is [CheckGlob] of all globs of the layers. Its error is a [contracts.Error] with [contracts.CodeInvalid] whose field is a JSON Pointer into them.
