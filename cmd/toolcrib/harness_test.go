@@ -96,15 +96,14 @@ type server struct {
 func up(t *testing.T, data string, servers map[string]any, more ...string) *server {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "mcp.json")
-	b, err := json.Marshal(map[string]any{"mcpServers": servers})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	args := append([]string{"up", "--listen", "127.0.0.1:0", "--data", data, "--mcp-config", file}, more...)
-	s := &server{data: data, cmd: exec.Command(binary, args...), done: make(chan error, 1)}
+	write(t, file, string(asJSON(t, map[string]any{"mcpServers": servers})))
+	return start(t, data, append([]string{"--mcp-config", file}, more...)...)
+}
+
+// start starts the binary with the flags and waits until it serves. It ends with t.
+func start(t *testing.T, data string, flags ...string) *server {
+	t.Helper()
+	s := &server{data: data, cmd: exec.Command(binary, append([]string{"up", "--listen", "127.0.0.1:0", "--data", data}, flags...)...), done: make(chan error, 1)}
 	s.cmd.Stderr = testWriter{t}
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -213,4 +212,13 @@ func eventually(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("not seen in time: %s", what)
 		}
 	}
+}
+
+func asJSON(t *testing.T, v any) json.RawMessage {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

@@ -134,6 +134,8 @@ type Error struct {
 	// RetryAfter is how long to wait before another try, in milliseconds; 0 where that is not known.
 	RetryAfter int64 `json:"retryAfter,omitempty"`
 	Cause      error `json:"-"` // for the operator's log; never sent
+	// Ruling is what decided, where that was policy; nil elsewhere. It is never sent to the run's caller.
+	Ruling *Ruling `json:"-"`
 }
 
 // A FieldError is one wrong field.

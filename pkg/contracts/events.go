@@ -45,12 +45,14 @@ type RunPlanned struct {
 
 // RunRevised says that a run's catalogue has a new revision.
 type RunRevised struct {
-	At        time.Time      `json:"at"`
-	Run       RunID          `json:"run"`
-	Catalogue CatalogueRef   `json:"catalogue"`
-	Pending   []SourceStatus `json:"pending"`
-	Failed    []SourceStatus `json:"failed"`
-	Withdrawn int            `json:"withdrawn"` // tools that the run had and no longer has
+	At        time.Time    `json:"at"`
+	Run       RunID        `json:"run"`
+	Catalogue CatalogueRef `json:"catalogue"`
+	// CatalogueBlob names the [Catalogue] in [StoreCatalogues]. Not for callers.
+	CatalogueBlob Hash           `json:"catalogueBlob"`
+	Pending       []SourceStatus `json:"pending"`
+	Failed        []SourceStatus `json:"failed"`
+	Withdrawn     int            `json:"withdrawn"` // tools that the run had and no longer has
 }
 
 // RunReady says that the catalogue of a run is searchable.
@@ -138,6 +140,8 @@ type CallFinished struct {
 	Attempts    int         `json:"attempts"`
 	ResultBytes int         `json:"resultBytes"`
 	DurationMs  int64       `json:"durationMs"`
+	// Ruling is what stopped the call, where that was policy. For operators only.
+	Ruling *Ruling `json:"ruling,omitempty"`
 }
 
 // SourceListed says that a source's listing was discovered and differs from the one before.
@@ -232,6 +236,44 @@ func EventTypes() []EventType {
 		eventType[SourceListed]("source.listed", "executor", "source.{source}.listed", "A source has a new listing."),
 		eventType[SourceFailed]("source.failed", "executor", "source.{source}.failed", "A source could not be discovered or refreshed."),
 	}
+}
+
+// forOperators is an event that says more to operators than to the caller of its run.
+type forOperators interface {
+	forCaller() Event
+}
+
+func (e RunPlanned) forCaller() Event {
+	e.Plan.Policy, e.Plan.Basis, e.Plan.CatalogueBlob = "", "", "" // a digest would tell whether a guess about the policy is right
+	return e
+}
+
+func (e RunRevised) forCaller() Event {
+	e.CatalogueBlob = ""
+	return e
+}
+
+func (e CallFinished) forCaller() Event {
+	e.Ruling = nil
+	return e
+}
+
+// ForCaller returns what the caller of a run may know of an event of the type: data without what is for operators only.
+// It returns data itself where there is nothing such, and nil where data cannot be read.
+func ForCaller(typ string, data json.RawMessage) json.RawMessage {
+	for _, t := range EventTypes() {
+		if _, ok := t.Zero.(forOperators); t.Type == typ && ok {
+			e, err := t.decode(data)
+			if err != nil {
+				return nil
+			}
+			if data, err = json.Marshal(e.(forOperators).forCaller()); err != nil {
+				return nil
+			}
+			return data
+		}
+	}
+	return data
 }
 
 // DecodeEvent returns the event that data holds, by its subject. An unknown

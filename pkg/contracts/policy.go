@@ -37,6 +37,16 @@ const (
 	PolicyApprove PolicyEffect = "approve" // it may be made once somebody approved of it
 )
 
+// A Ruling is what of a policy decided. It is for operators: a run's caller may not learn it.
+type Ruling struct {
+	// Layer is the level and the name of the layer, such as "agent planner".
+	Layer string `json:"layer"`
+	// Rule is the glob or the name of the rule, "" where the layer's allow list lets nothing through.
+	Rule string `json:"rule,omitempty"`
+	// Reason says what could not be evaluated where that decided. It holds nothing of the arguments.
+	Reason string `json:"reason,omitempty"`
+}
+
 // ApprovalTerms say what somebody is asked before a call is made.
 type ApprovalTerms struct {
 	Title       string `json:"title,omitempty"`       // one line, at most 80 characters; "" for one that names the tool

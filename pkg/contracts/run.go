@@ -87,11 +87,13 @@ const (
 type Plan struct {
 	Surface SurfaceMode `json:"surface"`
 	// SurfaceHash names the [Surface] in [StoreCatalogues]. It never changes in a run.
-	SurfaceHash Hash           `json:"surfaceHash"`
-	Catalogue   CatalogueRef   `json:"catalogue"`
-	Pending     []SourceStatus `json:"pending"`
-	Failed      []SourceStatus `json:"failed"`
-	Decision    Decision       `json:"decision"`
+	SurfaceHash Hash         `json:"surfaceHash"`
+	Catalogue   CatalogueRef `json:"catalogue"`
+	// CatalogueBlob names the [Catalogue] in [StoreCatalogues], with what it hides: callers are not told it.
+	CatalogueBlob Hash           `json:"catalogueBlob"`
+	Pending       []SourceStatus `json:"pending"`
+	Failed        []SourceStatus `json:"failed"`
+	Decision      Decision       `json:"decision"`
 	// Policy names the layers that held when the run was planned, in [StoreCatalogues]; a later
 	// revision obeys the stricter of these and the live ones.
 	Policy Hash `json:"policy"`
@@ -112,7 +114,7 @@ type Plan struct {
 
 // A CatalogueRef names a run's catalogue.
 type CatalogueRef struct {
-	Hash     Hash               `json:"hash"`
+	Hash     Hash               `json:"hash"`     // over the ids and hashes of its tools: equal for equal catalogues, whatever is hidden from them
 	Revision int                `json:"revision"` // 1 for the first
 	Size     int                `json:"size"`     // number of tools
 	Sources  map[SourceKind]int `json:"sources"`  // number of tools by kind

@@ -329,3 +329,22 @@ func TestEventTypesComplete(t *testing.T) {
 		}
 	}
 }
+
+// What is for operators only is not in what the caller of a run is given.
+func TestForCaller(t *testing.T) {
+	for typ, tt := range map[string]struct{ data, want string }{
+		"call.finished": {`{"status":"blocked","ruling":{"layer":"agent a","rule":"r"},"later":1}`, `"ruling"`},
+		"run.planned":   {`{"plan":{"policy":"0f","basis":"b1"}}`, `"0f"`},
+	} {
+		got := contracts.ForCaller(typ, json.RawMessage(tt.data))
+		if len(got) == 0 || strings.Contains(string(got), tt.want) || strings.Contains(string(got), `"b1"`) {
+			t.Errorf("%s: %s, want it without %s", typ, got, tt.want)
+		}
+		if got := contracts.ForCaller(typ, json.RawMessage(`{"status":`)); got != nil {
+			t.Errorf("%s that cannot be read: %s, want nothing", typ, got)
+		}
+	}
+	if got := contracts.ForCaller("call.running", json.RawMessage(`{"x":1}`)); string(got) != `{"x":1}` {
+		t.Errorf("an event without secrets: %s", got)
+	}
+}

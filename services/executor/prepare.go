@@ -79,7 +79,7 @@ func (s *Service) prepare(ctx context.Context, key contracts.Key, rec *contracts
 	default:
 		return nil, nil, fmt.Errorf("read run %s: %w", rec.Run, err)
 	}
-	cat, err := s.library.Catalogue(ctx, t, r.Plan.Catalogue.Hash)
+	cat, err := s.library.Catalogue(ctx, t, r.Plan.CatalogueBlob)
 	if err != nil {
 		return nil, nil, fmt.Errorf("load the catalogue of %s: %w", rec.Run, err)
 	}
@@ -164,22 +164,23 @@ func (s *Service) check(ctx context.Context, r *contracts.Run, j *job) (*contrac
 		return nil, fmt.Errorf("read the arguments of %s: %w", j.call.ID, err)
 	}
 	reads := j.entry.ID == outputs.ReadID && !j.place.Unreadable
-	if e.See(j.tool()).Denied() && !reads {
-		return denied(), nil
+	if d := e.See(j.tool()); d.Denied() && !reads {
+		return denied(d), nil
 	}
 	if o := s.validate(j); o != nil || reads {
 		return o, nil
 	}
 	d := e.Call(j.tool(), j.args)
 	if d.Denied() {
-		s.log.Info("policy denied a call", "tenant", string(t), "call", string(j.call.ID), "tool", string(j.entry.ID), "layer", d.Layer, "rule", d.Rule, "reason", d.Reason)
-		return denied(), nil
+		return denied(d), nil
 	}
 	return j.asks(r, d, e.Version()), nil
 }
 
-func denied() *contracts.Outcome {
-	return notMade(contracts.StatusBlocked, contracts.Errorf(contracts.CodePolicyDenied, "policy does not allow this call"))
+func denied(d policy.Decision) *contracts.Outcome {
+	e := contracts.Errorf(contracts.CodePolicyDenied, "policy does not allow this call")
+	e.Ruling = &contracts.Ruling{Layer: d.Layer, Rule: d.Rule, Reason: d.Reason}
+	return notMade(contracts.StatusBlocked, e)
 }
 
 // tool is what policy reads of the call's tool.

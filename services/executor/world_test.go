@@ -149,7 +149,7 @@ func (w *world) plan(ctx context.Context, t contracts.TenantID, r *contracts.Run
 	if r.Plan == nil {
 		r.Plan = &contracts.Plan{Policy: must(w.library.PutLayers(ctx, t, allowed.Layers()))}
 	} else {
-		for e := range must(w.library.Catalogue(ctx, t, r.Plan.Catalogue.Hash)).All() {
+		for e := range must(w.library.Catalogue(ctx, t, r.Plan.CatalogueBlob)).All() {
 			if !seen[e.ID] && c.Withdrawn[e.ID] == "" {
 				c.Withdrawn[e.ID] = contracts.WithdrawnBySource
 			}

@@ -101,7 +101,7 @@ func TestPolicies(t *testing.T) {
 		{`{"layers":[{"level":"tenant","rules":[{"name":"r","effect":"ask"}]}]}`, "allow, deny or approve", 400},
 		{`{"layers":[{"level":"tenant","rules":[{"name":"r","effect":"deny","when":"tool.nam == 'x'"}]}]}`, "layer 1: tenant, rule 1 (r), when", 400},
 		{`{"layers":[{"level":"tenant","deny":[7]}]}`, "layers/0/deny/0", 422},
-		{`{"layers":[{"level":"tenant","deny":["mcp:a:*","files:*"]}]}`, "begins with mcp:, plugin:", 400},
+		{`{"layers":[{"level":"tenant","deny":["mcp:a:*","files:*"]}]}`, "whose beginning is mcp:, plugin:", 400},
 		{`{"layers":[{"level":"tenant","dney":["x"]}]}`, "layers/0/dney", 422},
 	} {
 		a := w.do(t, "PUT", "/v1/policies", tt.body, "Authorization", "Bearer "+adminToken)

@@ -149,7 +149,7 @@ func (d *callDesk) refused(c *controlCall, err error) (*contracts.Outcome, work,
 
 // takesArgs reports whether the tool called id may have an argument called "args".
 func (d *callDesk) takesArgs(ctx context.Context, c *controlCall, id string) bool {
-	cat, err := d.runs.library.Catalogue(ctx, c.tenant, c.run.Plan.Catalogue.Hash)
+	cat, err := d.runs.library.Catalogue(ctx, c.tenant, c.run.Plan.CatalogueBlob)
 	if err != nil {
 		return true
 	}

@@ -61,10 +61,19 @@ func (a *api) events(ctx context.Context, t contracts.TenantID, run, after strin
 	if err != nil {
 		return nil, fmt.Errorf("follow the events of %s: %w", rec.ID, err)
 	}
+	view := viewOf(principalOf(ctx))
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		_, w := humago.Unwrap(hc)
-		a.stream(ctx, w, messages)
+		a.stream(ctx, w, messages, view)
 	}}, nil
+}
+
+// viewOf returns what of an event of a type the principal may see: all of it who may look at everything, and else what a run's caller may.
+func viewOf(p principal) func(string, json.RawMessage) json.RawMessage {
+	if p.may(operators()) {
+		return func(_ string, data json.RawMessage) json.RawMessage { return data }
+	}
+	return contracts.ForCaller
 }
 
 // over reports whether a run has no events after sequence last and will have none.
@@ -93,7 +102,7 @@ func (a *api) over(ctx context.Context, t contracts.TenantID, rec *contracts.Run
 }
 
 // stream writes events until the run ends, the reader goes or is too slow, or the service stops.
-func (a *api) stream(ctx context.Context, w http.ResponseWriter, messages jetstream.MessagesContext) {
+func (a *api) stream(ctx context.Context, w http.ResponseWriter, messages jetstream.MessagesContext, view func(string, json.RawMessage) json.RawMessage) {
 	defer messages.Stop()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -101,7 +110,7 @@ func (a *api) stream(ctx context.Context, w http.ResponseWriter, messages jetstr
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(a.stopping, cancel)()
-	out := &eventWriter{w: w, flush: http.NewResponseController(w).Flush}
+	out := &eventWriter{w: w, flush: http.NewResponseController(w).Flush, view: view}
 	out.comment("events") // so that the reader sees the answer begin
 	for out.err == nil && ctx.Err() == nil {
 		m, err := next(ctx, messages, a.quiet)
@@ -133,6 +142,7 @@ func next(ctx context.Context, messages jetstream.MessagesContext, quiet time.Du
 type eventWriter struct {
 	w     io.Writer
 	flush func() error
+	view  func(string, json.RawMessage) json.RawMessage
 	err   error
 }
 
@@ -149,7 +159,7 @@ func (e *eventWriter) event(m jetstream.Msg) (last bool) {
 		return false
 	}
 	var data bytes.Buffer
-	if json.Compact(&data, m.Data()) != nil { // which also takes the line ends out
+	if json.Compact(&data, e.view(s.Type, m.Data())) != nil { // which also takes the line ends out
 		return false
 	}
 	e.write(fmt.Sprintf("id: %d\nevent: %s\ndata: %s\n\n", meta.Sequence.Stream, s.Type, data.Bytes()))

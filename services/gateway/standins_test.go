@@ -151,7 +151,7 @@ func (s *standIns) plan(ctx context.Context, t contracts.TenantID, req contracts
 	}
 	return &contracts.Plan{
 		Surface: contracts.SurfaceTools, SurfaceHash: surface,
-		Catalogue:     contracts.CatalogueRef{Hash: hash, Revision: 1, Size: cat.Size(), Sources: kinds},
+		Catalogue: contracts.CatalogueRef{Hash: hash, Revision: 1, Size: cat.Size(), Sources: kinds}, CatalogueBlob: hash,
 		Pending:       []contracts.SourceStatus{{Source: contracts.SourceID{Kind: contracts.SourceMCP, Owner: "late"}}},
 		Decision:      contracts.Decision{Surface: contracts.SurfaceTools, Winner: "toolSearch", Conditions: []contracts.Condition{{Name: "toolSearch", Value: "unset", Effect: "defer"}}},
 		Basis:         contracts.BasisOf(nil, nil),
@@ -189,7 +189,7 @@ func (s *standIns) tools(ctx context.Context, t contracts.TenantID, id contracts
 	if err != nil {
 		return nil, err
 	}
-	return s.library.Catalogue(ctx, t, r.Plan.Catalogue.Hash)
+	return s.library.Catalogue(ctx, t, r.Plan.CatalogueBlob)
 }
 
 func (s *standIns) search(ctx context.Context, t contracts.TenantID, q contracts.SearchRequest) (contracts.SearchAnswer, error) {

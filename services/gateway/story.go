@@ -63,6 +63,7 @@ func (a *api) log(ctx context.Context, t contracts.TenantID, run string) (*huma.
 	if err != nil {
 		return nil, err
 	}
+	view := viewOf(principalOf(ctx))
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		_, w := humago.Unwrap(hc)
 		w.Header().Set("Content-Type", "application/x-ndjson")
@@ -72,6 +73,7 @@ func (a *api) log(ctx context.Context, t contracts.TenantID, run string) (*huma.
 			var last uint64
 			for _, l := range page.Lines {
 				last = l.Seq
+				l.Event = view(l.Type, l.Event)
 				if out.Encode(l) != nil {
 					return // the reader has gone
 				}
@@ -101,7 +103,7 @@ func (a *api) discovered(ctx context.Context, t contracts.TenantID, run string) 
 	if rec.Plan == nil {
 		return found, nil
 	}
-	cat, err := a.runs.library.Catalogue(ctx, t, rec.Plan.Catalogue.Hash)
+	cat, err := a.runs.library.Catalogue(ctx, t, rec.Plan.CatalogueBlob)
 	if err != nil {
 		return nil, err
 	}

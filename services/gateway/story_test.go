@@ -176,7 +176,7 @@ func TestDiscoveredForgetsWithdrawn(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = w.runs.Transition(t.Context(), contracts.RunKey("local", run), func(r *contracts.Run) ([]contracts.Event, error) {
-		r.Plan.Catalogue.Hash = hash
+		r.Plan.CatalogueBlob = hash
 		return nil, nil
 	})
 	if err != nil {

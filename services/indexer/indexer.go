@@ -81,21 +81,22 @@ func (s *Service) Run(ctx context.Context) error {
 
 // index builds what a new catalogue needs before the first search comes. Other replicas build at their first search of it.
 func (s *Service) index(ctx context.Context, sub contracts.Subject, e contracts.Event, _ bus.Message) error {
-	var h contracts.Hash
+	var ref contracts.CatalogueRef
+	var blob contracts.Hash
 	switch e := e.(type) {
 	case contracts.RunPlanned:
-		h = e.Plan.Catalogue.Hash
+		ref, blob = e.Plan.Catalogue, e.Plan.CatalogueBlob
 	case contracts.RunRevised:
-		h = e.Catalogue.Hash
+		ref, blob = e.Catalogue, e.CatalogueBlob
 	}
 	begun := time.Now()
-	c, err := s.library.Catalogue(ctx, sub.Tenant, h)
+	c, err := s.library.Catalogue(ctx, sub.Tenant, blob)
 	if err != nil {
 		return err
 	}
 	s.shelf.view(sub.Tenant, c)
 	return s.bus.Publish(ctx, sub.Tenant, contracts.RunReady{
-		At: time.Now().UTC(), Run: sub.Run, Catalogue: h, Ms: time.Since(begun).Milliseconds(),
+		At: time.Now().UTC(), Run: sub.Run, Catalogue: ref.Hash, Ms: time.Since(begun).Milliseconds(),
 	})
 }
 
@@ -126,7 +127,7 @@ func (s *Service) current(ctx context.Context, t contracts.TenantID, r contracts
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := s.library.Catalogue(ctx, t, rec.Plan.Catalogue.Hash)
+	c, err := s.library.Catalogue(ctx, t, rec.Plan.CatalogueBlob)
 	return rec, c, err
 }
 

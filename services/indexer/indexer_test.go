@@ -80,7 +80,7 @@ func (w *world) plan(sources []*contracts.SourceRecord, listings ...contracts.Ca
 	if err != nil {
 		w.Fatal(err)
 	}
-	return contracts.Plan{Catalogue: contracts.CatalogueRef{Hash: h, Revision: 1}, Basis: contracts.BasisOf(sources, nil)}
+	return contracts.Plan{Catalogue: contracts.CatalogueRef{Hash: h, Revision: 1}, CatalogueBlob: h, Basis: contracts.BasisOf(sources, nil)}
 }
 
 func (w *world) open(p contracts.Plan) contracts.RunID {

@@ -280,7 +280,7 @@ func (c *crib) surface(t contracts.TenantID, r *contracts.Run) *contracts.Surfac
 // ids returns the tools that the run can see.
 func (c *crib) ids(t contracts.TenantID, p *contracts.Plan) []string {
 	c.t.Helper()
-	cat, err := c.library.Catalogue(c.t.Context(), t, p.Catalogue.Hash)
+	cat, err := c.library.Catalogue(c.t.Context(), t, p.CatalogueBlob)
 	c.check(err)
 	ids := []string{}
 	for e := range cat.All() {

@@ -105,7 +105,7 @@ func (s *Service) draft(ctx context.Context, t contracts.TenantID, r *contracts.
 // store puts what the plan names where it can be found.
 func (s *Service) store(ctx context.Context, t contracts.TenantID, p *contracts.Plan, w *world, sh *shown, e *policy.Effective) (err error) {
 	p.Catalogue.Revision = 1
-	if p.Catalogue.Hash, err = s.library.PutCatalogue(ctx, t, w.catalogue()); err != nil {
+	if p.CatalogueBlob, err = s.library.PutCatalogue(ctx, t, w.catalogue()); err != nil {
 		return err
 	}
 	if p.SurfaceHash, err = s.library.PutSurface(ctx, t, &sh.Surface); err != nil {

@@ -40,8 +40,7 @@ func TestHiddenLeavesNoTrace(t *testing.T) {
 		t.Errorf("surfaces differ:\n%s\n%s", g, w)
 	}
 	strip := func(p contracts.Plan) string {
-		p.Basis, p.Policy = "", ""
-		p.Catalogue.Hash = "" // of the client's listing with its hidden tool; compared below without it
+		p.Basis, p.Policy, p.CatalogueBlob = "", "", "" // which no caller is told
 		return asJSON(t, p)
 	}
 	if g, w := strip(*got.Plan), strip(*want.Plan); g != w {
@@ -77,10 +76,10 @@ func TestHiddenToolsOfAListing(t *testing.T) {
 		if g, w := asJSON(t, c.surface(acme, got)), asJSON(t, c.surface(bare, want)); g != w {
 			t.Errorf("surfaces differ:\n%s\n%s", g, w)
 		}
-		if !cmp.Equal(c.ids(acme, got.Plan), c.ids(bare, want.Plan)) || got.Plan.Catalogue.Size != 2 || got.Plan.Direct != want.Plan.Direct || got.Plan.Seen != want.Plan.Seen {
+		if !cmp.Equal(c.ids(acme, got.Plan), c.ids(bare, want.Plan)) || got.Plan.Catalogue.Hash != want.Plan.Catalogue.Hash || got.Plan.Catalogue.Size != 2 || got.Plan.Direct != want.Plan.Direct || got.Plan.Seen != want.Plan.Seen {
 			t.Errorf("plans differ:\n%s\n%s", asJSON(t, got.Plan), asJSON(t, want.Plan))
 		}
-		cat, err := c.library.Catalogue(t.Context(), acme, got.Plan.Catalogue.Hash)
+		cat, err := c.library.Catalogue(t.Context(), acme, got.Plan.CatalogueBlob)
 		c.check(err)
 		if diff := cmp.Diff([]int{0, 2}, cat.Parts[0].Hidden); diff != "" {
 			t.Errorf("hidden positions (-want +got):\n%s", diff)

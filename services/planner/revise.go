@@ -66,7 +66,7 @@ func (s *Service) reviseOnce(ctx context.Context, key contracts.Key) (*contracts
 	if err != nil {
 		return nil, err
 	}
-	before, err := s.library.Catalogue(ctx, t, r.Plan.Catalogue.Hash)
+	before, err := s.library.Catalogue(ctx, t, r.Plan.CatalogueBlob)
 	if err != nil {
 		return nil, fmt.Errorf("read the catalogue of run %s: %w", r.ID, err)
 	}
@@ -86,11 +86,11 @@ func (s *Service) reviseOnce(ctx context.Context, key contracts.Key) (*contracts
 	if err != nil {
 		return nil, err
 	}
-	hash, err := s.library.PutCatalogue(ctx, t, c)
+	blob, err := s.library.PutCatalogue(ctx, t, c)
 	if err != nil {
 		return nil, err
 	}
-	return s.revised(ctx, key, r.Plan, w, hash, len(c.Withdrawn))
+	return s.revised(ctx, key, r.Plan, w, blob, len(c.Withdrawn))
 }
 
 // stricter returns what both the layers that held when the run was planned and those of now allow.
@@ -111,18 +111,18 @@ func (s *Service) stricter(ctx context.Context, t contracts.TenantID, r *contrac
 }
 
 // revised writes the world into the run's plan, as a new revision where the catalogue changed.
-func (s *Service) revised(ctx context.Context, key contracts.Key, from *contracts.Plan, w *world, hash contracts.Hash, withdrawn int) (*contracts.Plan, error) {
+func (s *Service) revised(ctx context.Context, key contracts.Key, from *contracts.Plan, w *world, blob contracts.Hash, withdrawn int) (*contracts.Plan, error) {
 	r, err := s.runs.Transition(ctx, key, func(r *contracts.Run) ([]contracts.Event, error) {
 		if err := live.Usable(r); err != nil {
 			return nil, err
 		}
 		p := r.Plan
-		if p.Catalogue.Hash != from.Catalogue.Hash || p.Basis != from.Basis {
+		if p.CatalogueBlob != from.CatalogueBlob || p.Basis != from.Basis {
 			return nil, errOvertaken
 		}
-		news := p.Catalogue.Hash != hash
+		news := p.CatalogueBlob != blob
 		if news {
-			p.Catalogue.Hash = hash
+			p.CatalogueBlob = blob
 			p.Catalogue.Revision++
 		}
 		news = news || !slices.Equal(p.Pending, w.pending) || !slices.Equal(p.Failed, w.failed)
@@ -131,7 +131,7 @@ func (s *Service) revised(ctx context.Context, key contracts.Key, from *contract
 			return nil, nil
 		}
 		return []contracts.Event{contracts.RunRevised{
-			At: time.Now().UTC(), Run: r.ID, Catalogue: p.Catalogue, Pending: p.Pending, Failed: p.Failed, Withdrawn: withdrawn,
+			At: time.Now().UTC(), Run: r.ID, Catalogue: p.Catalogue, CatalogueBlob: p.CatalogueBlob, Pending: p.Pending, Failed: p.Failed, Withdrawn: withdrawn,
 		}}, nil
 	})
 	if err != nil {

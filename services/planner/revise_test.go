@@ -17,7 +17,7 @@ import (
 
 func (c *crib) withdrawn(t contracts.TenantID, p *contracts.Plan) map[string]string {
 	c.t.Helper()
-	cat, err := c.library.Catalogue(c.t.Context(), t, p.Catalogue.Hash)
+	cat, err := c.library.Catalogue(c.t.Context(), t, p.CatalogueBlob)
 	c.check(err)
 	out := map[string]string{}
 	for id, w := range cat.Withdrawn {

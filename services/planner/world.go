@@ -2,9 +2,12 @@ package planner
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -48,6 +51,7 @@ func (p *part) tools(f func(*contracts.Tool)) {
 type view struct {
 	hidden  []int // ascending positions
 	visible int
+	hash    contracts.Hash // over the visible tools
 	cost    contracts.Cost // of exposing all visible tools directly
 	direct  []int          // positions of the visible tools that are direct in every surface
 	// deferred is the tokens of the visible tools that are not.
@@ -57,7 +61,7 @@ type view struct {
 }
 
 func newView(l *catalogue.Listing, e *policy.Effective) *view {
-	v := &view{}
+	v, sum := &view{}, sha256.New()
 	for i := range l.Tools {
 		t := &l.Tools[i]
 		if e.See(policy.ToolOf(t, l.TrustAnnotations)).Denied() {
@@ -65,6 +69,7 @@ func newView(l *catalogue.Listing, e *policy.Effective) *view {
 			continue
 		}
 		v.visible++
+		fmt.Fprintf(sum, "%s %s\n", t.ID, t.Hash)
 		c := costOf(t)
 		v.cost.Bytes += c.Bytes
 		v.cost.Tokens += c.Tokens
@@ -74,6 +79,7 @@ func newView(l *catalogue.Listing, e *policy.Effective) *view {
 			v.deferred += c.Tokens
 		}
 	}
+	v.hash = contracts.Hash(hex.EncodeToString(sum.Sum(nil)))
 	v.exposed = sync.OnceValue(func() map[string]contracts.ToolID {
 		m := make(map[string]contracts.ToolID, v.visible)
 		p := part{v, l}
@@ -99,6 +105,15 @@ func (w *world) size() int {
 		n += w.parts[i].visible
 	}
 	return n
+}
+
+// hash names the tools that the run may see, by nothing but themselves: what policy hides leaves no trace in it.
+func (w *world) hash() contracts.Hash {
+	sum := sha256.New()
+	for i := range w.parts {
+		io.WriteString(sum, string(w.parts[i].hash))
+	}
+	return contracts.Hash(hex.EncodeToString(sum.Sum(nil)))
 }
 
 // survey returns what a run of tenant t may see now, with its client tools. The world's basis is read before anything else: what
@@ -230,7 +245,7 @@ func (w *world) describe(p *contracts.Plan) {
 	p.Basis = w.basis
 	p.Pending = orEmpty(w.pending)
 	p.Failed = orEmpty(w.failed)
-	p.Catalogue.Size = w.size()
+	p.Catalogue.Size, p.Catalogue.Hash = w.size(), w.hash()
 	p.Catalogue.Sources = map[contracts.SourceKind]int{}
 	p.Direct, p.BySource = contracts.Cost{}, map[contracts.SourceKind]contracts.Cost{}
 	for i := range w.parts {

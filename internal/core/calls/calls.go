@@ -163,7 +163,7 @@ func Finish(rec *contracts.Call, o contracts.Outcome, now time.Time) contracts.C
 		SideEffects: o.SideEffects, Attempts: rec.Attempt, DurationMs: o.DurationMs,
 	}
 	if o.Error != nil {
-		e.Code = o.Error.Code
+		e.Code, e.Ruling = o.Error.Code, o.Error.Ruling
 	}
 	return e
 }
