@@ -293,7 +293,47 @@ func tellAll(s *stage, tenant, surface string, labels client.RunOptions, tools [
 		st.send("GET", "/v1/runs/"+st.run+"/"+part, nil)
 	}
 	st.send("DELETE", "/v1/runs/"+st.run, nil)
+	if labels.Labels == nil {
+		st.tellMCP(surface, queries, ids)
+	}
 	return st.lines
+}
+
+// tellMCP opens an MCP session and does the same there.
+func (s *story) tellMCP(surface string, queries, ids []string) {
+	s.Helper()
+	transport := &mcp.StreamableClientTransport{Endpoint: s.url + "/mcp?mode=" + surface, HTTPClient: &http.Client{Transport: bearer("caller-" + s.tenant)}, DisableStandaloneSSE: true}
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(s.Context(), transport, nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer session.Close()
+	tell := func(step string, answer any, err error) {
+		s.tell("MCP "+step, asJSON(s.T, []any{answer, fmt.Sprint(err)}))
+	}
+	tell("instructions", session.InitializeResult().Instructions, nil)
+	list, err := session.ListTools(s.Context(), nil)
+	tell("tools/list", list, err)
+	for _, id := range ids {
+		a, err := session.CallTool(s.Context(), &mcp.CallToolParams{Name: id, Arguments: map[string]any{"n": 1}})
+		tell("tools/call "+id, a, err)
+	}
+	for _, q := range []struct {
+		name string
+		args map[string]any
+	}{{"tool_search", map[string]any{"queries": queries}}, {"tool_describe", map[string]any{"id": ids[len(ids)-1]}}, {"tool_call", map[string]any{"id": ids[len(ids)-2], "args": map[string]any{}}}} {
+		a, err := session.CallTool(s.Context(), &mcp.CallToolParams{Name: q.name, Arguments: q.args})
+		tell(fmt.Sprint("tools/call ", q), a, err)
+	}
+}
+
+// bearer adds the token to each request.
+type bearer string
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(b))
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // A run whose policy hides tools is told, in every answer there is, exactly what one is told for which they never existed.
@@ -306,6 +346,9 @@ func TestHiddenToolsNeverExisted(t *testing.T) {
 		layers := d.layers(atCall)
 		o := client.RunOptions{Agent: d.pick("", "one", "two"), Profile: d.pick("", "one"), Session: d.pick("", "two"), Labels: map[string]string{"team": d.pick("x", "y")}}
 		surface := d.pick("code", "tools", "directory", "direct")
+		if d.IntN(4) == 0 { // as an MCP session is
+			o = client.RunOptions{}
+		}
 		compareWithBare(s, layers, atCall, o, surface, d)
 		if t.Failed() {
 			t.Fatalf("with -seed %d: surface %s, labels %+v, policy %s", seed, surface, o, asJSON(t, layers))
@@ -366,6 +409,9 @@ func compareWithBare(s *stage, layers []contracts.PolicyLayer, atCall bool, o cl
 	}
 	var own, ownLeft []client.ClientTool
 	for _, tool := range hideableByCaller {
+		if o.Labels == nil {
+			break // an MCP client has none
+		}
 		name, text, _ := strings.Cut(tool, ": ")
 		c := client.ClientTool{Name: name, Description: text, InputSchema: json.RawMessage(`{"type":"object"}`)}
 		if own = append(own, c); shown("client:client:" + name) {
