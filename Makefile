@@ -57,6 +57,10 @@ bench-services: build build-services ## measure calls and bodies with 1, 2 and 4
 test: npm engine bin/testsum ## run all tests with the race detector
 	go test -race -timeout 8m $(TESTFLAGS) -json work | bin/testsum
 
+.PHONY: policies
+policies: engine ## compare what 1,000 random policies show with worlds in which the hidden tools never existed
+	cd cmd/toolcrib && go test -count=1 -timeout 60m -run '^TestHiddenToolsNeverExisted$$' -policies 1000 .
+
 .PHONY: lint
 lint: bin/staticcheck ## gofmt, vet and staticcheck
 	@files=$$(gofmt -l $(MODULES)); if [ -n "$$files" ]; then echo "gofmt -w is needed for:"; echo "$$files"; exit 1; fi

@@ -90,6 +90,23 @@ type server struct {
 	data string
 	cmd  *exec.Cmd
 	done chan error
+
+	mu    sync.Mutex
+	wrote strings.Builder // to its log
+}
+
+// log returns what the server wrote to its log.
+func (s *server) log() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wrote.String()
+}
+
+// Write takes what the server writes to its log.
+func (s *server) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wrote.Write(b)
 }
 
 // up starts the binary with a configuration of the MCP servers and waits until it serves. It ends with t.
@@ -104,7 +121,7 @@ func up(t *testing.T, data string, servers map[string]any, more ...string) *serv
 func start(t *testing.T, data string, flags ...string) *server {
 	t.Helper()
 	s := &server{data: data, cmd: exec.Command(binary, append([]string{"up", "--listen", "127.0.0.1:0", "--data", data}, flags...)...), done: make(chan error, 1)}
-	s.cmd.Stderr = testWriter{t}
+	s.cmd.Stderr = io.MultiWriter(testWriter{t}, s)
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
