@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -318,14 +319,13 @@ func TestNothingCrossesBetweenTenants(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "toolcrib.json")
 	write(t, file, string(asJSON(t, map[string]any{"nats": map[string]any{"url": bus.URL}, "tenants": tenants})))
-	conn, err := nats.Connect(bus.URL)
+	spy, err := nats.Connect(bus.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(conn.Close)
-	messages := 0
-	_, err = conn.Subscribe(">", func(m *nats.Msg) {
-		messages++
+	var messages atomic.Int64
+	_, err = spy.Subscribe(">", func(m *nats.Msg) {
+		messages.Add(1)
 		b.check(tenantIn(m.Subject), "the message on "+m.Subject, m.Data)
 	})
 	if err != nil {
@@ -353,11 +353,12 @@ func TestNothingCrossesBetweenTenants(t *testing.T) {
 	}
 	group.Wait()
 	s.stop(t)
-	if err := conn.Flush(); err != nil {
+	if err := spy.Drain(); err != nil {
 		t.Fatal(err)
 	}
-	if stored := b.searchStored(conn); messages < 1000 || stored < 500 {
-		t.Errorf("%d messages and %d stored ones were looked at: too few to believe it", messages, stored)
+	natstest.Eventually(t, "all messages are looked at", spy.IsClosed)
+	if stored := b.searchStored(bus.URL); messages.Load() < 1000 || stored < 500 {
+		t.Errorf("%d messages and %d stored ones were looked at: too few to believe it", messages.Load(), stored)
 	}
 	for line := range strings.Lines(s.log()) {
 		tenant := ""
@@ -371,17 +372,28 @@ func TestNothingCrossesBetweenTenants(t *testing.T) {
 }
 
 // searchStored looks at all that is kept, and returns how many messages and objects that was.
-func (b *border) searchStored(conn *nats.Conn) (n int) {
+func (b *border) searchStored(url string) (n int) {
 	b.Helper()
+	conn, err := nats.Connect(url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
 	js, err := jetstream.New(conn)
 	if err != nil {
 		b.Fatal(err)
 	}
+	var all []*jetstream.StreamInfo
 	streams := js.ListStreams(b.Context())
 	for info := range streams.Info() {
-		if info.State.Msgs == 0 {
-			continue
+		if info.State.Msgs > 0 {
+			all = append(all, info)
 		}
+	}
+	if err := streams.Err(); err != nil {
+		b.Fatal(err)
+	}
+	for _, info := range all {
 		c, err := js.OrderedConsumer(b.Context(), info.Config.Name, jetstream.OrderedConsumerConfig{})
 		if err != nil {
 			b.Fatal(err)
@@ -401,9 +413,6 @@ func (b *border) searchStored(conn *nats.Conn) (n int) {
 		if bucket, ok := strings.CutPrefix(info.Config.Name, "OBJ_"); ok {
 			n += b.searchObjects(js, bucket)
 		}
-	}
-	if err := streams.Err(); err != nil {
-		b.Fatal(err)
 	}
 	return n
 }
