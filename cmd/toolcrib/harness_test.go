@@ -180,11 +180,7 @@ func (s *server) client() *client.Client { return client.New(s.url, "") }
 // admin returns a client that may administer.
 func (s *server) admin(t *testing.T) *client.Client {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(s.data, "admin.token"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client.New(s.url, strings.TrimSpace(string(b)))
+	return client.New(s.url, adminToken(t, s))
 }
 
 type testWriter struct{ t *testing.T }

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +20,7 @@ import (
 func (a *app) mcpCommand() *cobra.Command {
 	var f upFlags
 	var mode, profile string
+	var approve bool
 	c := &cobra.Command{
 		Use: "mcp", Short: "Be an MCP server on standard input and output, for a desktop client",
 		Long: "Bridges an MCP client on standard input and output to a running toolcrib. Without one at --url, or\n" +
@@ -26,12 +30,20 @@ func (a *app) mcpCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithCancel(c.Context())
 			defer cancel()
-			carry := func(base string) error {
-				return newBridge(a.front(base, profile, mode), a.token, a.stdout).run(ctx, a.stdin)
+			carry := func(base, data string) error {
+				token := a.token
+				if approve && token == "" {
+					b, err := os.ReadFile(node.TokenFile(data))
+					if err != nil {
+						return usagef("--approve: it needs the admin token, or one with the scope approve in --token: %w", err)
+					}
+					token = strings.TrimSpace(string(b))
+				}
+				return newBridge(a.front(base, profile, mode), token, a.stdout).run(ctx, a.stdin)
 			}
 			own := f.config != "" || len(f.mcp) > 0
 			if !own && (c.Flags().Changed("url") || answers(ctx, a.url)) {
-				return carry(a.url)
+				return carry(a.url, cmp.Or(f.data, usualData()))
 			}
 			cfg, err := f.load(a)
 			if err != nil {
@@ -42,19 +54,20 @@ func (a *app) mcpCommand() *cobra.Command {
 			}
 			var carried error
 			err = a.serve(ctx, cfg, f.logger(a), func(n *node.Node) {
-				carried = carry(n.URL)
+				carried = carry(n.URL, cfg.Data)
 				cancel()
 			})
 			// Another toolcrib has the data directory, for another client of this machine, say: that one serves this client too.
 			if base := node.Address(cfg.Data); contracts.CodeOf(err) == contracts.CodeConflict && base != "" && answers(ctx, base) {
 				a.note("toolcrib at %s uses %s already: bridging to it, with its servers", base, cfg.Data)
-				return carry(base)
+				return carry(base, cfg.Data)
 			}
 			return errors.Join(carried, err)
 		},
 	}
 	f.add(c)
 	c.Flags().StringVar(&mode, "mode", "", "true, false, auto, auto:N, code, tools, directory or direct")
+	c.Flags().BoolVar(&approve, "approve", false, "have the client ask its user about approvals (MCP elicitation); uses the admin token of --data")
 	c.Flags().StringVar(&profile, "profile", "", "profile of the run")
 	return c
 }

@@ -95,6 +95,9 @@ func BodyStates(t TenantID, r RunID, b BodyID) string {
 	return runSubject(t, r, "body", string(b), "*")
 }
 
+// ApprovalStates returns the filter for the state changes of the approvals of one run.
+func ApprovalStates(t TenantID, r RunID) string { return runSubject(t, r, "approval", "*", "*") }
+
 // Filters over all tenants, for the consumers of the services.
 const (
 	AllEvents           = "tc.>"

@@ -61,6 +61,7 @@ func (d *callDesk) startBody(ctx context.Context, t contracts.TenantID, run cont
 		return nil, err
 	}
 	defer p.Close()
+	q.tell(id)
 	if !q.patient {
 		var cancel context.CancelFunc
 		ctx, cancel = d.untilStop(ctx)

@@ -40,6 +40,13 @@ type call struct {
 	wait time.Duration // for the end of it
 	// patient has the wait go on when the service is told to stop, for a caller who cannot look again.
 	patient bool
+	started func(contracts.CallID) // is told the call's id, once it was accepted; may be nil
+}
+
+func (q call) tell(id contracts.CallID) {
+	if q.started != nil {
+		q.started(id)
+	}
 }
 
 // call makes one call. What comes of it is an answer; an error means that nothing was called. A
@@ -85,6 +92,7 @@ func (d *callDesk) start(ctx context.Context, t contracts.TenantID, run contract
 		return nil, err
 	}
 	defer p.Close()
+	q.tell(p.ID)
 	if !q.patient {
 		var cancel context.CancelFunc
 		ctx, cancel = d.untilStop(ctx)

@@ -222,9 +222,11 @@ func (m *mcpFront) call(ctx context.Context, s *session, params *mcp.CallToolPar
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	t := s.who.tenant
-	a, err := m.calls.call(ctx, t, string(s.run), call{
-		name: params.Name, args: params.Arguments, wait: m.calls.timeouts(t) + callGrace, patient: true,
-	})
+	q := call{name: params.Name, args: params.Arguments, wait: m.calls.timeouts(t) + callGrace, patient: true}
+	if s.asksItsUser() {
+		defer m.elicit(ctx, s, &q)()
+	}
+	a, err := m.calls.call(ctx, t, string(s.run), q)
 	if err != nil {
 		logProblem(m.log, problemOf(err))
 		return nil, rpcError(err)
