@@ -75,6 +75,8 @@ type condition struct {
 	readsArgs bool
 	// readsRun says whether anything of the run stands in it: then runs may see different tools by the same layers.
 	readsRun bool
+	// aims are globs over tool ids of which one matches wherever the condition can hold; nil where nothing is known.
+	aims []string
 }
 
 // compileCondition compiles a condition. Its error says where in the text it is wrong.
@@ -109,7 +111,7 @@ func compileCondition(text string) (*condition, error) {
 	if worst.Max > mostEstimated {
 		return nil, errors.New("it can take too long; want fewer loops (all, exists, filter, map) in each other, or less in the inner one")
 	}
-	c := &condition{text: text, readsArgs: u.args, readsRun: u.run}
+	c := &condition{text: text, readsArgs: u.args, readsRun: u.run, aims: aimsOf(tree.Expr())}
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize), cel.OptimizeRegex(bounded(overloads.Matches), bounded(overloads.MatchesString))}
 	if u.unbounded {
 		deep := func(args []ref.Val, result ref.Val) *uint64 { return estimator{}.CallCost("", "", args, result) }

@@ -44,6 +44,19 @@ func truths() []truth {
 		{`tool.hash == "h" && run.profile != ""`, false, func(t Tool, l contracts.Labels, _ map[string]any) (bool, bool) {
 			return t.Hash == "h" && l.Profile != "", t.Hash != "" || l.Profile == ""
 		}},
+		{`tool.name == "ab" || tool.id == "mcp:b:a"`, false, func(t Tool, _ contracts.Labels, _ map[string]any) (bool, bool) {
+			return is(strings.HasSuffix(string(t.ID), ":ab") && strings.Count(string(t.ID), ":") == 2 || t.ID == "mcp:b:a")
+		}},
+		{`tool.trusted && "mcp:c" == tool.source && !tool.annotations.readOnly`, false, func(t Tool, _ contracts.Labels, _ map[string]any) (bool, bool) {
+			return is(t.Trusted && strings.HasPrefix(string(t.ID), "mcp:c:") && !(t.Annotations != nil && t.Annotations.ReadOnlyHint != nil && *t.Annotations.ReadOnlyHint))
+		}},
+		{`tool.source in ["mcp:a", "mcp:c"] && args.n > 3`, true, func(t Tool, _ contracts.Labels, a map[string]any) (bool, bool) {
+			n, ok := a["n"].(float64)
+			if !strings.HasPrefix(string(t.ID), "mcp:a:") && !strings.HasPrefix(string(t.ID), "mcp:c:") {
+				return false, true
+			}
+			return n > 3, ok
+		}},
 		{`args.n > 3`, true, func(_ Tool, _ contracts.Labels, a map[string]any) (bool, bool) {
 			n, ok := a["n"].(float64)
 			return n > 3, ok

@@ -30,6 +30,7 @@ func (r *rule) readsArgs() bool { return r.when != nil && r.when.readsArgs }
 type ruleSet struct {
 	list  []*rule
 	all   []int  // positions of rules for every tool, ascending
+	aimed []int  // of rules for every tool that their conditions leave to few, found by globs of these
 	globs *globs // of the others
 	owner []int  // position of the rule of each glob
 }
@@ -43,10 +44,16 @@ func newRuleSet(rules []contracts.PolicyRule, compiled []*rule, in func(contract
 		}
 		at := len(s.list)
 		s.list = append(s.list, compiled[i])
-		if len(rules[i].Tools) == 0 {
-			s.all = append(s.all, at)
+		tools := rules[i].Tools
+		if len(tools) == 0 {
+			// One that allows by the arguments shows every tool: what it lets through is told at the call.
+			if when := compiled[i].when; when != nil && usable(when.aims) && !(rules[i].Effect == contracts.PolicyAllow && when.readsArgs) {
+				s.aimed, tools = append(s.aimed, at), when.aims
+			} else {
+				s.all = append(s.all, at)
+			}
 		}
-		for _, g := range rules[i].Tools {
+		for _, g := range tools {
 			list, s.owner = append(list, g), append(s.owner, at)
 		}
 	}
@@ -59,16 +66,20 @@ func newRuleSet(rules []contracts.PolicyRule, compiled []*rule, in func(contract
 func (s *ruleSet) each(id string, has *signature, f func(*rule) bool) {
 	var room [32]int
 	hits := append(room[:0], s.all...)
+	n := len(hits)
+	if _, _, err := contracts.ToolID(id).Split(); len(s.aimed) > 0 && (err != nil || len(id) > longestReadAll) {
+		hits = append(hits, s.aimed...) // what such an id is of is not known, and conditions cannot be evaluated
+	}
 	if len(s.owner) > 0 {
-		n := len(hits)
+		m := len(hits)
 		hits = s.globs.all(hits, id, has)
-		for i := range hits[n:] {
-			hits[n+i] = s.owner[hits[n+i]]
+		for i := range hits[m:] {
+			hits[m+i] = s.owner[hits[m+i]]
 		}
-		if len(hits) > n {
-			slices.Sort(hits)
-			hits = slices.Compact(hits)
-		}
+	}
+	if len(hits) > n {
+		slices.Sort(hits)
+		hits = slices.Compact(hits)
 	}
 	for _, i := range hits {
 		if !f(s.list[i]) {
