@@ -32,7 +32,7 @@ type Call struct {
 	Requested time.Time       `json:"requested"`
 	Deadline  time.Time       `json:"deadline"`
 	Waits     WaitsFor        `json:"waits,omitempty"`     // whom a waiting call waits for
-	Admission *Admission      `json:"admission,omitempty"` // what hooks made of the call; nil where none was asked
+	Passage   *Passage        `json:"admission,omitempty"` // what hooks made of the call; nil where none was asked
 	Approval  ApprovalID      `json:"approval,omitempty"`  // that was asked for the call, "" for none
 	Repaired  []string        `json:"repaired,omitempty"`  // what was mended in the arguments
 	Grant     GrantID         `json:"grant,omitempty"`     // by which it is made without asking, "" for none
@@ -49,8 +49,8 @@ type Call struct {
 	ResultBlob Hash `json:"resultBlob,omitempty"`
 }
 
-// An Admission is what hooks made of a call, before it was made.
-type Admission struct {
+// A Passage is what hooks made of a call, before it was made.
+type Passage struct {
 	At    time.Time `json:"at"`
 	Hooks []HookRun `json:"hooks"` // that were asked
 	// Args take the place of the call's own where hooks rewrote these; ArgsBlob names them in [StorePayloads] where they are large.

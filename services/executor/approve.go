@@ -161,7 +161,7 @@ func (s *Service) hearDecisions(ctx context.Context) error {
 // asks notes what has to be asked before j is made, by policy and by hooks. It returns the outcome of a call for which that cannot be.
 func (j *job) asks(r *contracts.Run, d policy.Decision, version contracts.Hash) *contracts.Outcome {
 	terms, by := d.Approval, d.Layer+", rule "+d.Rule
-	if a := j.call.Admission; a != nil && a.Terms != nil {
+	if a := j.call.Passage; a != nil && a.Terms != nil {
 		if terms == nil {
 			terms, by = a.Terms, a.AskedBy
 		} else {

@@ -54,7 +54,7 @@ func (j *job) hooked() hooks.Call {
 // of a call that they block. moved says that the record has changed, and the call is to be looked at anew.
 func (s *Service) admit(ctx context.Context, j *job) (o *contracts.Outcome, moved bool, err error) {
 	set := s.hooks[j.key.Tenant()]
-	if set == nil || j.call.Admission != nil {
+	if set == nil || j.call.Passage != nil {
 		return nil, false, nil
 	}
 	ctx, cancel := context.WithDeadline(ctx, j.deadline)
@@ -71,7 +71,7 @@ func (s *Service) admit(ctx context.Context, j *job) (o *contracts.Outcome, move
 	if len(v.Runs) == 0 && v.Decision == contracts.HookAllow {
 		return nil, false, nil // none of them is for this tool
 	}
-	a := &contracts.Admission{At: time.Now().UTC(), Hooks: v.Runs}
+	a := &contracts.Passage{At: time.Now().UTC(), Hooks: v.Runs}
 	switch v.Decision {
 	case contracts.HookAllow:
 	case contracts.HookApprove:
@@ -89,10 +89,10 @@ func (s *Service) admit(ctx context.Context, j *job) (o *contracts.Outcome, move
 		a.Rewrote = v.Rewrote
 	}
 	_, err = s.calls.Transition(context.WithoutCancel(ctx), j.key, func(rec *contracts.Call) ([]contracts.Event, error) {
-		if !unstarted(rec) || rec.Admission != nil {
+		if !unstarted(rec) || rec.Passage != nil {
 			return nil, errMoved
 		}
-		rec.State, rec.Admission = contracts.CallStateAdmitted, a
+		rec.State, rec.Passage = contracts.CallStateAdmitted, a
 		return nil, nil
 	})
 	return nil, true, ignoreMoved(err)

@@ -78,8 +78,8 @@ func TestHooks(t *testing.T) {
 
 	p := w.start(run, callOf("mcp:odd:echo", `{"text":"fine"}`))
 	w.ended(p, contracts.StatusOK, "", "")
-	if rec := w.await(p); rec.Admission == nil || len(rec.Admission.Hooks) != 1 || rec.Admission.Hooks[0].Decision != contracts.HookAllow {
-		t.Errorf("the record says %+v of hooks, want the one that was asked", rec.Admission)
+	if rec := w.await(p); rec.Passage == nil || len(rec.Passage.Hooks) != 1 || rec.Passage.Hooks[0].Decision != contracts.HookAllow {
+		t.Errorf("the record says %+v of hooks, want the one that was asked", rec.Passage)
 	}
 	natstest.Eventually(t, "the hook is told of the end", func() bool { return hook.requests(contracts.HookAfter) == 1 })
 
@@ -108,7 +108,7 @@ func TestHooks(t *testing.T) {
 
 	// No hook is for this tool.
 	before := hook.requests(contracts.HookBefore)
-	if rec := w.call(run, callOf("platform:core:now", `{}`)); rec.Outcome.Status != contracts.StatusOK || rec.Admission != nil || hook.requests(contracts.HookBefore) != before {
-		t.Errorf("platform:core:now ended with %s after %+v, want it made without asking", rec.Outcome.Status, rec.Admission)
+	if rec := w.call(run, callOf("platform:core:now", `{}`)); rec.Outcome.Status != contracts.StatusOK || rec.Passage != nil || hook.requests(contracts.HookBefore) != before {
+		t.Errorf("platform:core:now ended with %s after %+v, want it made without asking", rec.Outcome.Status, rec.Passage)
 	}
 }

@@ -315,7 +315,7 @@ func (c *Caller) Keep(ctx context.Context, t contracts.TenantID, args json.RawMe
 // Args returns the arguments that a call is made with, as hooks left them; "{}" where it has none.
 func (c *Caller) Args(ctx context.Context, t contracts.TenantID, rec *contracts.Call) (json.RawMessage, error) {
 	args, blob := rec.Args, rec.ArgsBlob
-	if a := rec.Admission; a != nil && (a.ArgsBlob != "" || len(a.Args) > 0) {
+	if a := rec.Passage; a != nil && (a.ArgsBlob != "" || len(a.Args) > 0) {
 		args, blob = a.Args, a.ArgsBlob
 	}
 	switch {
