@@ -40,6 +40,7 @@ const (
 	CodeApprovalTimeout   Code = "approval_timeout" // nobody decided in time
 	CodeApprovalVoid      Code = "approval_void"    // what was approved is not what would be called
 	CodeHookBlocked       Code = "hook_blocked"     // a hook did not let the call pass
+	CodeToolQuarantined   Code = "tool_quarantined" // the tool is held back until an operator admits it
 )
 
 // A CodeInfo is how the edges show a code.
@@ -89,6 +90,7 @@ func Codes() []CodeInfo {
 		{CodeApprovalTimeout, 504, server, 1, "Nobody decided in time whether the call may be made."},
 		{CodeApprovalVoid, 409, server, 1, "The approval does not hold for the call as it is now. Make the call again to have it asked for anew."},
 		{CodeHookBlocked, 403, server, 1, "A hook did not let the call pass."},
+		{CodeToolQuarantined, 403, server, 1, "The tool is held back until an operator admits it: it changed, or was set aside."},
 	}
 }
 
@@ -111,7 +113,7 @@ func StatusOf(c Code) Status {
 	switch c {
 	case CodeInvalid, CodeInvalidArgs:
 		return StatusInvalidArgs
-	case CodePolicyDenied:
+	case CodePolicyDenied, CodeToolQuarantined:
 		return StatusBlocked
 	case CodeRateLimited:
 		return StatusRateLimited

@@ -155,7 +155,7 @@ func TestAsError(t *testing.T) {
 func TestStatusOf(t *testing.T) {
 	want := map[contracts.Code]contracts.Status{
 		contracts.CodeInvalid: contracts.StatusInvalidArgs, contracts.CodeInvalidArgs: contracts.StatusInvalidArgs,
-		contracts.CodePolicyDenied: contracts.StatusBlocked, contracts.CodeRateLimited: contracts.StatusRateLimited,
+		contracts.CodePolicyDenied: contracts.StatusBlocked, contracts.CodeToolQuarantined: contracts.StatusBlocked, contracts.CodeRateLimited: contracts.StatusRateLimited,
 		contracts.CodeUnavailable: contracts.StatusUnavailable, contracts.CodeSourceUnavailable: contracts.StatusUnavailable,
 		contracts.CodeToolGone: contracts.StatusUnavailable, contracts.CodeTimeout: contracts.StatusTimeout,
 		contracts.CodeCancelled: contracts.StatusCancelled, contracts.CodeRunClosed: contracts.StatusCancelled,

@@ -235,6 +235,8 @@ func EventTypes() []EventType {
 		eventType[ApprovalEnded]("approval.ended", "executor, gateway", "run.{run}.approval.{approval}.ended", "Nobody decided in time, or there is nothing left to decide."),
 		eventType[SourceListed]("source.listed", "executor", "source.{source}.listed", "A source has a new listing."),
 		eventType[SourceFailed]("source.failed", "executor", "source.{source}.failed", "A source could not be discovered or refreshed."),
+		eventType[ToolsReviewed]("source.reviewed", "executor", "source.{source}.reviewed", "A source offers tools that are new, changed, flagged, or held back for that."),
+		eventType[ToolAdmissionDecided]("source.decided", "executor", "source.{source}.decided", "An operator admitted a tool of the source, or put it into quarantine."),
 	}
 }
 

@@ -112,14 +112,15 @@ func TestEventSamples(t *testing.T) {
 func TestRecordSamples(t *testing.T) {
 	files := readSamples(t, "records")
 	for name, zero := range map[string]any{
-		"run":       contracts.Run{},
-		"call":      contracts.Call{},
-		"body":      contracts.Body{},
-		"outcome":   contracts.Outcome{},
-		"source":    contracts.SourceRecord{},
-		"policy":    contracts.PolicyRecord{},
-		"listing":   contracts.Listing{},
-		"catalogue": contracts.Catalogue{},
+		"run":        contracts.Run{},
+		"call":       contracts.Call{},
+		"body":       contracts.Body{},
+		"outcome":    contracts.Outcome{},
+		"source":     contracts.SourceRecord{},
+		"policy":     contracts.PolicyRecord{},
+		"listing":    contracts.Listing{},
+		"catalogue":  contracts.Catalogue{},
+		"admissions": contracts.Admissions{},
 	} {
 		typ := reflect.TypeOf(zero)
 		var seen []any

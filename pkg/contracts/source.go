@@ -94,13 +94,17 @@ type SourceRecord struct {
 	Detail string `json:"detail,omitempty"`
 	// Listing names the newest good listing in [StoreListings]; "" where none is known.
 	Listing    Hash      `json:"listing,omitempty"`
-	Tools      int       `json:"tools"`
+	Tools      int       `json:"tools"`               // of Listing
 	Discovered time.Time `json:"discovered,omitzero"` // when Listing was last confirmed
 	AlwaysLoad bool      `json:"alwaysLoad,omitempty"`
 	// Settings is the hash of the configuration that Listing was discovered with; "" in answers.
 	Settings Hash `json:"settings,omitempty"`
 	// Skipped names tools that the source offers and that are set aside, with the reason of each.
 	Skipped []SkippedTool `json:"skipped,omitempty"`
+	// Admission is what was admitted of the source; nil before its first listing, and for one whose tools are not compared.
+	Admission *SourceAdmission `json:"admission,omitempty"`
+	// Removed says that the source is not configured any more: the record is kept for its Admission alone.
+	Removed bool `json:"removed,omitempty"`
 }
 
 // A SkippedTool is one tool that could not be taken into a listing.

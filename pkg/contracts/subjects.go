@@ -177,6 +177,7 @@ const (
 	VerbDescribe Verb = "describe" // [DescribeRequest] → [DescribeAnswer]; indexer
 	VerbRevise   Verb = "revise"   // [ReviseRequest] → [ReviseAnswer]; planner
 	VerbDiscover Verb = "discover" // [DiscoverRequest] → [DiscoverAnswer]; executor
+	VerbAdmit    Verb = "admit"    // [AdmitRequest] → [AdmitAnswer]; executor
 	VerbReport   Verb = "report"   // [ReportRequest] → [Report]; telemetry
 	VerbBody     Verb = "body"     // [BodyRequest] → [BodyAnswer]; sandbox
 	VerbSandbox  Verb = "sandbox"  // [SandboxRequest] → [SandboxAnswer]; sandbox

@@ -86,7 +86,7 @@ func TestFilters(t *testing.T) {
 	const calls = "call.requested call.running call.waiting call.finished"
 	const bodies = "body.requested body.waiting body.finished"
 	const approvals = "approval.requested approval.decided approval.ended"
-	const sources = "source.listed source.failed"
+	const sources = "source.listed source.failed source.reviewed source.decided"
 	for _, tt := range []struct{ filter, types string }{
 		{contracts.AllEvents, runs + " search describe " + calls + " " + bodies + " " + approvals + " " + sources},
 		{contracts.RunEvents(tenant, run), runs + " search describe " + calls + " " + bodies + " " + approvals},

@@ -34,7 +34,7 @@ type Tool struct {
 	Annotations  *Annotations    `json:"annotations,omitempty"`
 	Meta         json.RawMessage `json:"_meta,omitempty"` // the source's _meta, unread
 	Loading      Loading         `json:"loading,omitempty"`
-	// Binding says how the tool's source calls it, in a form of that source's own: nobody else reads it, and it is shown to nobody.
+	// Binding says how the tool's source calls it, in a form of that source's own: nobody else reads it, and it is shown to nobody but the operator who admits a change of it.
 	Binding json.RawMessage `json:"binding,omitempty"`
 	// Hash covers name, title, description, schemas, annotations, meta and binding. [Tool.ContentHash] makes it.
 	Hash Hash `json:"hash"`
@@ -83,6 +83,8 @@ type Listing struct {
 	// TrustAnnotations is the operator's word that the annotations of this source hold.
 	TrustAnnotations bool   `json:"trustAnnotations,omitempty"`
 	Tools            []Tool `json:"tools"`
+	// Quarantined are the tools that the source offers besides and that no run may see, sorted.
+	Quarantined []ToolID `json:"quarantined,omitempty"`
 }
 
 // A Catalogue is the frozen set of tools that one revision of a run may see: a
@@ -109,6 +111,8 @@ type Withdrawal string
 const (
 	WithdrawnByPolicy Withdrawal = "policy"
 	WithdrawnBySource Withdrawal = "source" // the source no longer has it
+	// WithdrawnForAdmission means that the tool is in quarantine.
+	WithdrawnForAdmission Withdrawal = "admission"
 )
 
 // Size returns the number of tools that the run may see.

@@ -1,6 +1,7 @@
 package names
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -36,6 +37,27 @@ func clean(s string) bool {
 	}
 	return true
 }
+
+// Escape returns s with the characters that [Text] removes, those of private use and bytes that are no UTF-8 written out, as in \u{200b}. Newlines and tabs stay.
+func Escape(s string) string {
+	if clean(s) && !strings.ContainsFunc(s, private) {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case hidden(r) || private(r):
+			fmt.Fprintf(&b, `\u{%x}`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func private(r rune) bool { return unicode.Is(unicode.Co, r) }
 
 // hidden reports whether r shows nothing of its own and so could hide text or reorder it.
 func hidden(r rune) bool {

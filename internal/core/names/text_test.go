@@ -248,3 +248,17 @@ func BenchmarkText(b *testing.B) {
 		Text(s)
 	}
 }
+
+func TestEscape(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain\n\ttext é 漢": "plain\n\ttext é 漢",
+		"a\u200bb\u202ec":   `a\u{200b}b\u{202e}c`,
+		"\x1b\r\U000e0041":  `\u{1b}\u{d}\u{e0041}`,
+		"\ue000":            `\u{e000}`,
+		"a\xffb\uFFFD":      `a\xffb` + "\uFFFD",
+	} {
+		if got := Escape(in); got != want {
+			t.Errorf("Escape(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
