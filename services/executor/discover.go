@@ -9,6 +9,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/toolcrib/toolcrib/internal/core/admission"
 	"github.com/toolcrib/toolcrib/internal/core/names"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 	"github.com/toolcrib/toolcrib/services/executor/source/mcp"
@@ -33,13 +34,16 @@ type discoverer struct {
 	*Service
 	slots    chan struct{}
 	measured *lru.Cache[contracts.Hash, contracts.Cost] // sizes of tools
+	scanner  *admission.Scanner
+	flagged  *lru.Cache[contracts.Hash, []contracts.Flag] // of tools, also where there are none
 }
 
 const keptMeasures = 50_000
 
 func newDiscoverer(s *Service) *discoverer {
 	measured, _ := lru.New[contracts.Hash, contracts.Cost](keptMeasures)
-	return &discoverer{Service: s, slots: make(chan struct{}, atOnce), measured: measured}
+	flagged, _ := lru.New[contracts.Hash, []contracts.Flag](keptMeasures)
+	return &discoverer{Service: s, slots: make(chan struct{}, atOnce), measured: measured, scanner: admission.NewScanner(), flagged: flagged}
 }
 
 // run discovers until ctx is done.
@@ -64,18 +68,30 @@ func (d *discoverer) run(ctx context.Context) error {
 // forgetOthers removes the records of sources that are not configured.
 func (d *discoverer) forgetOthers(ctx context.Context) error {
 	var gone []contracts.Key
-	err := d.sources.List(ctx, ">", func(key contracts.Key, _ *contracts.SourceRecord) error {
-		if d.configured[key] == nil {
+	err := d.sources.List(ctx, ">", func(key contracts.Key, rec *contracts.SourceRecord) error {
+		if d.configured[key] == nil && !rec.Removed {
 			gone = append(gone, key)
 		}
 		return nil
 	})
 	for _, key := range gone {
 		if err == nil {
-			err = d.bucket.Delete(ctx, string(key))
+			err = d.forget(ctx, key)
 		}
 	}
 	return err
+}
+
+// forget removes the record of a source, or leaves nothing of it but what was admitted, so that no tool is new when the source comes back.
+func (d *discoverer) forget(ctx context.Context, key contracts.Key) error {
+	rec, err := d.sources.Transition(ctx, key, func(rec *contracts.SourceRecord) ([]contracts.Event, error) {
+		*rec = contracts.SourceRecord{Outbox: rec.Outbox, Source: rec.Source, Admission: rec.Admission, Removed: true}
+		return nil, nil
+	})
+	if err != nil || rec.Admission != nil {
+		return err
+	}
+	return d.bucket.Delete(ctx, string(key))
 }
 
 // follow keeps one source's listing up to date. Each has a goroutine of its own, so that none waits for another.
@@ -118,9 +134,9 @@ func sleep(ctx context.Context, d time.Duration, signal <-chan struct{}) bool {
 // begin brings the record of a source up to its configuration, and returns when to list it.
 func (d *discoverer) begin(ctx context.Context, s *source) (due time.Duration) {
 	for {
-		err := d.change(ctx, s, func(rec *contracts.SourceRecord) []contracts.Event {
+		err := d.change(ctx, s, func(rec *contracts.SourceRecord) ([]contracts.Event, error) {
 			if rec.Settings != s.settings {
-				*rec = contracts.SourceRecord{Outbox: rec.Outbox, Source: s.id, Settings: s.settings}
+				*rec = contracts.SourceRecord{Outbox: rec.Outbox, Source: s.id, Settings: s.settings, Admission: rec.Admission}
 			}
 			age := time.Since(rec.Discovered)
 			due = 0
@@ -131,7 +147,7 @@ func (d *discoverer) begin(ctx context.Context, s *source) (due time.Duration) {
 				due = d.freshFor(rec)
 			}
 			rec.AlwaysLoad = s.alwaysLoad
-			return nil
+			return d.reviewAgain(ctx, s, rec)
 		})
 		if err == nil {
 			return due
@@ -234,22 +250,22 @@ func (d *discoverer) list(ctx context.Context, s *source) (_ *contracts.Listing,
 
 // listed records a good listing.
 func (d *discoverer) listed(ctx context.Context, s *source, l *contracts.Listing, skipped []contracts.SkippedTool, begin time.Time) (same bool, _ error) {
-	hash, err := d.library.PutListing(ctx, s.tenant, l)
-	if err != nil {
-		return false, err
-	}
-	err = d.change(ctx, s, func(rec *contracts.SourceRecord) []contracts.Event {
-		now := time.Now().UTC()
-		same = rec.Listing == hash
+	err := d.change(ctx, s, func(rec *contracts.SourceRecord) ([]contracts.Event, error) {
+		now, before := time.Now().UTC(), rec.Listing
+		events, err := d.review(ctx, s, rec, l)
+		if err != nil {
+			return nil, err
+		}
+		same = rec.Listing == before
 		quiet := same && rec.State == contracts.SourceStateReady && rec.Reason == ""
-		rec.State, rec.Reason, rec.Detail, rec.Listing, rec.Tools = contracts.SourceStateReady, "", "", hash, len(l.Tools)
+		rec.State, rec.Reason, rec.Detail = contracts.SourceStateReady, "", ""
 		rec.Discovered, rec.Skipped, rec.AlwaysLoad, rec.Settings = now, skipped, s.alwaysLoad, s.settings
 		if quiet {
-			return nil
+			return events, nil
 		}
-		return []contracts.Event{contracts.SourceListed{
-			At: now, Source: s.id, Listing: hash, Tools: len(l.Tools), Skipped: skipped, Ms: time.Since(begin).Milliseconds(),
-		}}
+		return append(events, contracts.SourceListed{
+			At: now, Source: s.id, Listing: rec.Listing, Tools: rec.Tools, Skipped: skipped, Ms: time.Since(begin).Milliseconds(),
+		}), nil
 	})
 	return same, err
 }
@@ -258,7 +274,7 @@ func (d *discoverer) listed(ctx context.Context, s *source, l *contracts.Listing
 func (d *discoverer) failed(ctx context.Context, s *source, why error) error {
 	reason := names.Cut(names.Text(contracts.AsError(why).Message), longestReason)
 	said, _ := errors.AsType[mcp.Said](why)
-	return d.change(ctx, s, func(rec *contracts.SourceRecord) []contracts.Event {
+	return d.change(ctx, s, func(rec *contracts.SourceRecord) ([]contracts.Event, error) {
 		kept := rec.Listing != "" && time.Since(rec.Discovered) < contracts.ListingUsable
 		before := *rec
 		rec.State = contracts.SourceStateFailed
@@ -269,12 +285,12 @@ func (d *discoverer) failed(ctx context.Context, s *source, why error) error {
 		rec.Detail = names.Text(string(said))
 		if sameReason(before.Reason, reason) {
 			if rec.State == before.State {
-				return nil
+				return nil, nil
 			}
 			reason = before.Reason
 		}
 		rec.Reason = reason
-		return []contracts.Event{contracts.SourceFailed{At: time.Now().UTC(), Source: s.id, Reason: reason, Kept: kept}}
+		return []contracts.Event{contracts.SourceFailed{At: time.Now().UTC(), Source: s.id, Reason: reason, Kept: kept}}, nil
 	})
 }
 
@@ -292,14 +308,17 @@ func sameReason(a, b string) bool {
 }
 
 // change changes the record of a source, which is made where it is missing.
-func (d *discoverer) change(ctx context.Context, s *source, f func(*contracts.SourceRecord) []contracts.Event) error {
+func (d *discoverer) change(ctx context.Context, s *source, f func(*contracts.SourceRecord) ([]contracts.Event, error)) error {
 	for {
-		_, err := d.sources.Transition(ctx, s.key, func(rec *contracts.SourceRecord) ([]contracts.Event, error) { return f(rec), nil })
+		_, err := d.sources.Transition(ctx, s.key, f)
 		if contracts.CodeOf(err) != contracts.CodeNotFound {
 			return err
 		}
 		rec := &contracts.SourceRecord{Source: s.id, Settings: s.settings}
-		events := f(rec)
+		events, err := f(rec)
+		if err != nil {
+			return err
+		}
 		if err = d.sources.Create(ctx, s.key, rec, events...); contracts.CodeOf(err) != contracts.CodeConflict {
 			return err
 		}

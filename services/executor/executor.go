@@ -40,13 +40,16 @@ import (
 // Config says which sources there are and how calls are executed. The zero value of each field is its default.
 type Config struct {
 	// Sources are the MCP servers of each tenant, and OpenAPIs the services that it has documents of. Every tenant named here has the built-in
-	// tools besides. What of the bucket of sources is not among these is removed from it.
+	// tools besides. What of the bucket of sources is not among these is removed from it, but for
+	// what was admitted.
 	Sources  map[contracts.TenantID][]config.Source
 	OpenAPIs map[contracts.TenantID][]config.OpenAPISource
 	// BusPlugins are the plugins on the bus that each tenant is served by; others are not heard.
 	BusPlugins map[contracts.TenantID][]config.BusSource
 	// Hooks are asked before the calls of a tenant and told after them, in this order.
 	Hooks map[contracts.TenantID][]config.HookSource
+	// Admission is what becomes of changed tools of a tenant's sources; "" means [contracts.AdmissionWarn].
+	Admission map[contracts.TenantID]contracts.AdmissionMode
 	// Network says which addresses, besides public ones and those in the configuration of a source, its server may lead to. A service of
 	// OpenAPIs has its own.
 	Network config.Network
@@ -66,11 +69,14 @@ type Config struct {
 func FromConfig(c *config.Config, environ []string) Config {
 	out := Config{
 		Sources: map[contracts.TenantID][]config.Source{}, OpenAPIs: map[contracts.TenantID][]config.OpenAPISource{},
-		BusPlugins: map[contracts.TenantID][]config.BusSource{}, Hooks: map[contracts.TenantID][]config.HookSource{}, Network: c.Network, Environ: environ,
+		BusPlugins: map[contracts.TenantID][]config.BusSource{}, Hooks: map[contracts.TenantID][]config.HookSource{},
+		Admission: map[contracts.TenantID]contracts.AdmissionMode{}, Network: c.Network, Environ: environ,
 	}
 	for _, t := range c.TenantIDs() {
 		out.Sources[t], out.OpenAPIs[t], out.BusPlugins[t] = c.Sources(t), c.OpenAPIs(t), c.BusPlugins(t)
 		out.Hooks[t] = c.HooksOf(t)
+		tenant, _ := c.Tenant(t)
+		out.Admission[t] = contracts.AdmissionMode(tenant.Admission)
 	}
 	return out
 }
@@ -248,5 +254,5 @@ func (s *Service) Run(ctx context.Context) error {
 
 // serve answers questions.
 func (s *Service) serve(ctx context.Context) error {
-	return s.bus.Serve(ctx, s.Name(), bus.Answers(contracts.VerbDiscover, s.listings.answer))
+	return s.bus.Serve(ctx, s.Name(), bus.Answers(contracts.VerbDiscover, s.listings.answer), bus.Answers(contracts.VerbAdmit, s.listings.admit))
 }

@@ -128,8 +128,12 @@ func unresolved(cat *catalogue.Catalogue, name string, why *contracts.Error) *co
 	if why.Code != contracts.CodeAmbiguousTool {
 		if id, reason := withdrawn(cat.Withdrawn, name); id != "" {
 			o := notMade(contracts.StatusUnavailable, contracts.Errorf(contracts.CodeToolGone, "the source no longer has this tool"))
-			if reason == contracts.WithdrawnByPolicy {
+			switch reason {
+			case contracts.WithdrawnByPolicy:
 				o = notMade(contracts.StatusBlocked, contracts.Errorf(contracts.CodePolicyDenied, "policy no longer allows this tool in this run"))
+			case contracts.WithdrawnForAdmission:
+				o = notMade(contracts.StatusBlocked, contracts.Errorf(contracts.CodeToolQuarantined,
+					"the tool changed or was set aside, and waits for an operator's admission. Do not call it again before that"))
 			}
 			if source, name, err := id.Split(); err == nil {
 				o.Tool = &contracts.ToolRef{ID: id, Name: name, Source: source.Kind}

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -56,7 +57,8 @@ type source struct {
 	bare       bool // its tools are shown without its name
 	perSession bool // each session has a connection of its own
 	loading    contracts.Loading
-	announces  string // subject on which it says that it is there or changed; "" where it does that on its connection
+	admission  contracts.AdmissionMode // "" where its tools are not compared
+	announces  string                  // subject on which it says that it is there or changed; "" where it does that on its connection
 
 	connectTime time.Duration
 	callTime    time.Duration // limit of a call; 0 means none of its own
@@ -83,6 +85,9 @@ func configure(cfg Config, conn *nats.Conn) map[contracts.Key]*source {
 		for _, s := range all {
 			s.tenant, s.key = t, contracts.SourceKey(t, s.id)
 			s.retry, s.refresh = newRetry(), newRefresh()
+			if s.id != platform.ID() {
+				s.admission = cmp.Or(cfg.Admission[t], contracts.AdmissionWarn)
+			}
 			out[s.key] = s
 		}
 	}

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -122,7 +123,7 @@ func (w *world) plan(ctx context.Context, t contracts.TenantID, r *contracts.Run
 	compiled, _ := policy.Compile(layers) // one that cannot be compiled hides nothing here: the executor has to block
 	allowed := compiled.For(r.Request.Labels)
 	c := &contracts.Catalogue{Withdrawn: map[contracts.ToolID]contracts.Withdrawal{}}
-	seen := map[contracts.ToolID]bool{}
+	seen, quarantined := map[contracts.ToolID]bool{}, map[contracts.ToolID]bool{}
 	add := func(h contracts.Hash) {
 		l := must(w.library.Listing(ctx, t, h))
 		cl := contracts.CatalogueListing{Source: l.Source, Listing: h}
@@ -134,6 +135,9 @@ func (w *world) plan(ctx context.Context, t contracts.TenantID, r *contracts.Run
 				cl.Hidden = append(cl.Hidden, i)
 				c.Withdrawn[id] = contracts.WithdrawnByPolicy
 			}
+		}
+		for _, id := range l.Quarantined {
+			quarantined[id] = true
 		}
 		c.Listings = append(c.Listings, cl)
 	}
@@ -149,9 +153,18 @@ func (w *world) plan(ctx context.Context, t contracts.TenantID, r *contracts.Run
 	if r.Plan == nil {
 		r.Plan = &contracts.Plan{Policy: must(w.library.PutLayers(ctx, t, allowed.Layers()))}
 	} else {
-		for e := range must(w.library.Catalogue(ctx, t, r.Plan.CatalogueBlob)).All() {
-			if !seen[e.ID] && c.Withdrawn[e.ID] == "" {
-				c.Withdrawn[e.ID] = contracts.WithdrawnBySource
+		before := must(w.library.Catalogue(ctx, t, r.Plan.CatalogueBlob))
+		had := slices.Collect(maps.Keys(before.Withdrawn))
+		for e := range before.All() {
+			had = append(had, e.ID)
+		}
+		for _, id := range had {
+			switch {
+			case seen[id] || c.Withdrawn[id] != "":
+			case quarantined[id]:
+				c.Withdrawn[id] = contracts.WithdrawnForAdmission
+			default:
+				c.Withdrawn[id] = contracts.WithdrawnBySource
 			}
 		}
 	}

@@ -220,15 +220,25 @@ func (w *world) withdrawn(before *catalogue.Catalogue, e *policy.Effective, most
 			out[id] = why
 		}
 	}
+	left := func(id contracts.ToolID) contracts.Withdrawal {
+		if w.quarantined[id] {
+			return contracts.WithdrawnForAdmission
+		}
+		return contracts.WithdrawnBySource
+	}
 	for tool := range before.All() {
-		why := contracts.WithdrawnBySource
+		why := left(tool.ID)
 		if e.See(policy.ToolOf(tool.Tool, tool.Listing.TrustAnnotations)).Denied() {
 			why = contracts.WithdrawnByPolicy
 		}
 		note(tool.ID, why)
 	}
 	for _, id := range slices.Sorted(maps.Keys(before.Withdrawn)) {
-		note(id, before.Withdrawn[id])
+		why := before.Withdrawn[id]
+		if why != contracts.WithdrawnByPolicy {
+			why = left(id)
+		}
+		note(id, why)
 	}
 	if len(out) == 0 {
 		return nil

@@ -25,6 +25,8 @@ type world struct {
 	parts   []part // sorted by source; each has a visible tool
 	pending []contracts.SourceStatus
 	failed  []contracts.SourceStatus
+	// quarantined are tools that no run may see until they are admitted.
+	quarantined map[contracts.ToolID]bool
 }
 
 // A part is a source's listing as a run may see it.
@@ -119,7 +121,7 @@ func (w *world) hash() contracts.Hash {
 // survey returns what a run of tenant t may see now, with its client tools. The world's basis is read before anything else: what
 // changes meanwhile makes another basis, and so another revision.
 func (s *Service) survey(ctx context.Context, t contracts.TenantID, basis string, e *policy.Effective, client contracts.Hash) (*world, error) {
-	w := &world{basis: basis}
+	w := &world{basis: basis, quarantined: map[contracts.ToolID]bool{}}
 	key := viewKey(t, e)
 	records, _ := s.state.Sources(t)
 	for _, r := range records {
@@ -175,6 +177,9 @@ func (s *Service) look(ctx context.Context, w *world, t contracts.TenantID, r *c
 }
 
 func (w *world) add(s *Service, l *catalogue.Listing, e *policy.Effective, key string) {
+	for _, id := range l.Quarantined {
+		w.quarantined[id] = true
+	}
 	if v := s.view(key, l, e); v.visible > 0 {
 		w.parts = append(w.parts, part{v, l})
 	}

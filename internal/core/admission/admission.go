@@ -2,7 +2,7 @@
 // sight; one that is something else later is taken, noted or held back, by the tenant's setting, until an operator
 // admits it. The package also flags suspicious texts of tools, and shows people what changed.
 //
-// It stores nothing and asks nobody: the executor does, which owns the sources.
+// It decides nothing of its own and keeps no record: the executor does, which owns the sources.
 package admission
 
 import (

@@ -96,6 +96,16 @@ func (l *Library) PutLayers(ctx context.Context, t contracts.TenantID, layers []
 	return put(ctx, l.catalogues, t, layers)
 }
 
+// PutAdmissions stores what there is to say of the tools of a source and returns its hash.
+func (l *Library) PutAdmissions(ctx context.Context, t contracts.TenantID, a contracts.Admissions) (contracts.Hash, error) {
+	return put(ctx, l.listings, t, a)
+}
+
+// Admissions returns what [Library.PutAdmissions] stored.
+func (l *Library) Admissions(ctx context.Context, t contracts.TenantID, h contracts.Hash) (contracts.Admissions, error) {
+	return load[contracts.Admissions](ctx, l.listings, t, h)
+}
+
 func put(ctx context.Context, s *store.Blobs, t contracts.TenantID, v any) (contracts.Hash, error) {
 	data, err := json.Marshal(v)
 	if err != nil {

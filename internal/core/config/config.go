@@ -16,7 +16,7 @@ const DefaultListen = "127.0.0.1:7420"
 
 // A Config is a configuration file. [Parse] makes one; of an empty file it is the default configuration.
 //
-// mcpServers, plugins, hooks, limits and profiles at the top are those of the tenant local, which
+// mcpServers, plugins, hooks, admission, limits and profiles at the top are those of the tenant local, which
 // exists only where tenants is empty. [Config.Tenant] and the other methods hide this difference.
 // Safe for concurrent reading.
 type Config struct {
@@ -33,6 +33,7 @@ type Config struct {
 	MCPServers map[string]MCPServer `json:"mcpServers,omitempty" hint:"servers,sources" doc:"MCP servers of tenant local by name, in the form that desktop clients use. Not together with tenants."`
 	Plugins    Plugins              `json:"plugins,omitzero" doc:"Other sources of tenant local. Not together with tenants."`
 	Hooks      map[string]Hook      `json:"hooks,omitempty" doc:"Hooks of tenant local by name: who is asked before calls of tools, or told after them. Not together with tenants."`
+	Admission  string               `json:"admission,omitempty" enum:"off,warn,quarantine" doc:"What becomes of tools that their source changed: off takes the change, warn takes and notes it, quarantine holds the tool back until an operator admits it. Default warn. For tenant local; not together with tenants."`
 	Limits     Limits               `json:"limits,omitzero" doc:"Limits of tenant local. Not together with tenants."`
 	Profiles   map[string]Profile   `json:"profiles,omitempty" doc:"Profiles of tenant local by name. Not together with tenants."`
 
@@ -75,6 +76,7 @@ type Tenant struct {
 	Plugins           Plugins              `json:"plugins,omitzero" doc:"Other sources of the tenant."`
 	Policies          []PolicyLayer        `json:"policies,omitempty" doc:"Policy layers of the tenant."`
 	Hooks             map[string]Hook      `json:"hooks,omitempty" doc:"Hooks of the tenant by name: who is asked before calls of tools, or told after them."`
+	Admission         string               `json:"admission,omitempty" enum:"off,warn,quarantine" doc:"What becomes of tools that their source changed: off takes the change, warn takes and notes it, quarantine holds the tool back until an operator admits it. Default warn."`
 	Limits            Limits               `json:"limits,omitzero" doc:"Limits of the tenant."`
 	Profiles          map[string]Profile   `json:"profiles,omitempty" doc:"Profiles by name: what runs with that profile get."`
 }

@@ -17,15 +17,16 @@ func (c *Config) TenantIDs() []contracts.TenantID {
 	return slices.Sorted(maps.Keys(c.Tenants))
 }
 
-// Tenant returns what holds for tenant t, with every limit set, and whether there is such a tenant. Its maps and slices are those of c.
+// Tenant returns what holds for tenant t, with admission and every limit set, and whether there is such a tenant. Its maps and slices are those of c.
 func (c *Config) Tenant(t contracts.TenantID) (Tenant, bool) {
 	tenant, ok := c.Tenants[t]
 	if len(c.Tenants) == 0 && t == contracts.LocalTenant {
-		tenant, ok = Tenant{Sources: c.MCPServers, Plugins: c.Plugins, Hooks: c.Hooks, Limits: c.Limits, Profiles: c.Profiles}, true
+		tenant, ok = Tenant{Sources: c.MCPServers, Plugins: c.Plugins, Hooks: c.Hooks, Admission: c.Admission, Limits: c.Limits, Profiles: c.Profiles}, true
 	}
 	if !ok {
 		return Tenant{}, false
 	}
+	tenant.Admission = cmp.Or(tenant.Admission, string(contracts.AdmissionWarn))
 	l := &tenant.Limits
 	l.MaxTools = cmp.Or(l.MaxTools, 20_000)
 	l.MaxRuns = cmp.Or(l.MaxRuns, 10_000)

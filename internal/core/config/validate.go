@@ -76,6 +76,7 @@ func (c *Config) validateTenants(r *report) {
 	local("mcpServers", c.MCPServers != nil, "sources")
 	local("plugins", c.Plugins.OpenAPI != nil || c.Plugins.Bus != nil, "plugins")
 	local("hooks", c.Hooks != nil, "hooks")
+	local("admission", c.Admission != "", "admission")
 	local("limits", c.Limits != Limits{}, "limits")
 	local("profiles", c.Profiles != nil, "profiles")
 	hashes := map[string]string{}

@@ -4,6 +4,8 @@ package live
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 
 	"github.com/toolcrib/toolcrib/internal/core/policy"
@@ -61,17 +63,21 @@ func (s *State) Loaded(ctx context.Context) error {
 	return s.policies.Loaded(ctx)
 }
 
-// Sync waits until the State has every policy that was set before it was called: for calls, which must not slip through a policy that was just set.
+// Sync waits until the State has every policy that was set before it was called, and every tool that was put into quarantine: for calls, which
+// must not slip through what was just set.
 func (s *State) Sync(ctx context.Context) error {
 	if err := s.Loaded(ctx); err != nil {
 		return err
 	}
-	return s.policies.Sync(ctx)
+	sources := make(chan error, 1)
+	go func() { sources <- s.sources.Sync(ctx) }()
+	return errors.Join(s.policies.Sync(ctx), <-sources)
 }
 
-// Sources returns the sources of a tenant, sorted, and a channel that is closed at the next change of any source.
+// Sources returns the configured sources of a tenant, sorted, and a channel that is closed at the next change of any source.
 func (s *State) Sources(t contracts.TenantID) ([]*contracts.SourceRecord, <-chan struct{}) {
-	return s.sources.Of(t)
+	all, changed := s.sources.Of(t)
+	return slices.DeleteFunc(all, func(r *contracts.SourceRecord) bool { return r.Removed }), changed
 }
 
 // Policy returns the tenant's policy. A policy that cannot be compiled is an error: nothing is allowed then.
@@ -104,7 +110,7 @@ func (s *State) PolicyFor(t contracts.TenantID, r *contracts.Run) (*policy.Effec
 
 // Basis returns the fingerprint of the tenant's sources and policies, see [contracts.BasisOf].
 func (s *State) Basis(t contracts.TenantID) string {
-	sources, _ := s.sources.Of(t)
+	sources, _ := s.Sources(t)
 	policies, _ := s.policies.Of(t)
 	return contracts.BasisOf(sources, policies)
 }
