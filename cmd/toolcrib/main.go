@@ -110,7 +110,7 @@ func (a *app) command() *cobra.Command {
 	f.StringVar(&a.token, "token", a.or("TOOLCRIB_TOKEN", ""), "API key or admin token")
 	f.BoolVar(&a.json, "json", false, "print data as JSON")
 	root.AddCommand(a.upCommand(), a.demoCommand(), a.mcpCommand(), a.runCommand(), a.searchCommand(), a.describeCommand(),
-		a.callCommand(), a.execCommand(), a.explainCommand(), a.configCommand(), a.versionCommand(), a.benchCommand(), a.approvalsCommand(), a.grantsCommand(), a.workshopCommand(),
+		a.callCommand(), a.execCommand(), a.explainCommand(), a.configCommand(), a.versionCommand(), a.benchCommand(), a.approvalsCommand(), a.grantsCommand(), a.toolsCommand(), a.workshopCommand(),
 		a.depotCommand(), a.ledgerCommand())
 	return root
 }

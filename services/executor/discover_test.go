@@ -157,7 +157,7 @@ func TestAFailedRefreshKeepsTheListing(t *testing.T) {
 	if got.State != contracts.SourceStateReady || got.Tools != 2 || got.Reason != "" {
 		t.Errorf("after a good refresh: %+v, want 2 tools", got)
 	}
-	if got, want := w.events("tc.local.source.mcp-odd.>"), []string{"source.listed", "source.failed", "source.listed"}; !slices.Equal(got, want) {
+	if got, want := w.events("tc.local.source.mcp-odd.>"), []string{"source.listed", "source.failed", "source.reviewed", "source.listed"}; !slices.Equal(got, want) {
 		t.Errorf("events %q, want %q", got, want)
 	}
 }

@@ -40,6 +40,9 @@ func routes() map[string][]string {
 		"GET /v1/policies":                        admin,
 		"PUT /v1/policies":                        admin,
 		"DELETE /v1/policies":                     admin,
+		"GET /v1/tools":                           operate,
+		"GET /v1/tools/{tool}":                    operate,
+		"PUT /v1/tools/{tool}":                    admin,
 		"GET /v1/approvals":                       look,
 		"GET /v1/approvals/{approval}":            look,
 		"POST /v1/approvals/{approval}":           approve,
@@ -54,7 +57,7 @@ func routes() map[string][]string {
 func (w *world) try(t *testing.T, route string, headers ...string) answer {
 	t.Helper()
 	method, path, _ := strings.Cut(route, " ")
-	path = strings.NewReplacer("{run}", string(contracts.NewRunID()), "{call}", string(contracts.NewCallID()), "{source}", "mcp:none", "{approval}", "appr_x", "{grant}", "grant_x").Replace(path)
+	path = strings.NewReplacer("{run}", string(contracts.NewRunID()), "{call}", string(contracts.NewCallID()), "{source}", "mcp:none", "{approval}", "appr_x", "{grant}", "grant_x", "{tool}", "mcp:none:x").Replace(path)
 	body := ""
 	if method == "POST" || method == "PUT" {
 		body = "["

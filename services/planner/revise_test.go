@@ -163,6 +163,51 @@ func TestWithdrawn(t *testing.T) {
 	}
 }
 
+// A tool in quarantine is in no catalogue. Runs that had it are told why it is gone, others nothing.
+func TestQuarantined(t *testing.T) {
+	t.Parallel()
+	c := startCrib(t, Config{})
+	all := tools("mcp:mail", "delete", "list", "send")
+	c.list(acme, "mcp:mail", all...)
+	c.list(acme, "mcp:solo", tools("mcp:solo", "thing")...)
+	r := c.open(acme, contracts.RunRequest{})
+
+	held := listing("mcp:mail", all[1])
+	held.Quarantined = []contracts.ToolID{"mcp:mail:delete", "mcp:mail:never_seen", "mcp:mail:send"}
+	c.policy(acme, deny("*:delete"))
+	c.listAs(acme, held)
+	solo := listing("mcp:solo")
+	solo.Quarantined = []contracts.ToolID{"mcp:solo:thing"}
+	c.listAs(acme, solo)
+	p := c.revise(acme, r.ID)
+	want := map[string]string{"mcp:mail:delete": "policy", "mcp:mail:send": "admission", "mcp:solo:thing": "admission"}
+	if diff := cmp.Diff(want, c.withdrawn(acme, p)); diff != "" {
+		t.Errorf("withdrawn (-want +got):\n%s", diff)
+	}
+	fresh := c.open(acme, contracts.RunRequest{})
+	for who, p := range map[string]*contracts.Plan{"the run": p, "a new run": fresh.Plan} {
+		if diff := cmp.Diff([]string{"mcp:mail:list"}, c.ids(acme, p)); diff != "" || p.Catalogue.Size != 1 {
+			t.Errorf("%s has %d tools (-want +got):\n%s", who, p.Catalogue.Size, diff)
+		}
+	}
+	if got := c.withdrawn(acme, fresh.Plan); len(got) != 0 {
+		t.Errorf("a new run is told of %v", got)
+	}
+
+	c.list(acme, "mcp:solo") // it is gone altogether
+	p = c.revise(acme, r.ID)
+	want["mcp:solo:thing"] = "source"
+	if diff := cmp.Diff(want, c.withdrawn(acme, p)); diff != "" {
+		t.Errorf("withdrawn once one is gone (-want +got):\n%s", diff)
+	}
+	c.list(acme, "mcp:mail", all...) // admitted
+	for _, id := range []contracts.RunID{r.ID, fresh.ID} {
+		if diff := cmp.Diff([]string{"mcp:mail:list", "mcp:mail:send"}, c.ids(acme, c.revise(acme, id))); diff != "" {
+			t.Errorf("once admitted (-want +got):\n%s", diff)
+		}
+	}
+}
+
 // A tool that the run never saw is not withdrawn but unknown.
 func TestNeverSeenIsNotWithdrawn(t *testing.T) {
 	t.Parallel()

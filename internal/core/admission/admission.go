@@ -8,6 +8,7 @@ package admission
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -33,9 +34,9 @@ func (k Known) Offered() *contracts.Listing {
 	}
 	l := *k.Listing
 	l.Tools, l.Quarantined = slices.Clone(l.Tools), nil
-	for i := range k.Remarks.Tools {
-		if t := k.Remarks.Tools[i].Offered; t != nil {
-			l.Tools = append(l.Tools, *t)
+	for _, r := range k.Remarks.Tools {
+		if r.Offered != nil {
+			l.Tools = append(l.Tools, *r.Offered)
 		}
 	}
 	slices.SortFunc(l.Tools, byID)
@@ -44,36 +45,37 @@ func (k Known) Offered() *contracts.Listing {
 
 func byID(a, b contracts.Tool) int { return cmp.Compare(a.ID, b.ID) }
 
-// seen is what is known of one tool.
-type seen struct {
-	remark  contracts.Admission
-	offered *contracts.Tool // when the source was seen last; nil where it did not offer the tool
+// A Standing is how one tool stands.
+type Standing struct {
+	Remark   contracts.Admission // the zero value where there is nothing to say
+	Offered  *contracts.Tool     // what the source offered when it was Standing last, nil where it did not offer the tool
+	Admitted *contracts.Tool     // what was admitted, nil where nothing was
 }
 
-// admitted returns what was admitted of the tool, nil where nothing was.
-func (s seen) admitted() *contracts.Tool {
-	switch {
-	case s.remark.Admitted != nil:
-		return s.remark.Admitted
-	case s.remark.Offered != nil:
-		return nil
-	}
-	return s.offered
+// Standings returns the tools that the source offered when it was Standing last, sorted by id.
+func (k Known) Standings() []Standing {
+	all := slices.Collect(maps.Values(k.standings()))
+	all = slices.DeleteFunc(all, func(s Standing) bool { return s.Offered == nil })
+	slices.SortFunc(all, func(a, b Standing) int { return byID(*a.Offered, *b.Offered) })
+	return all
 }
 
-func (k Known) tools() map[contracts.ToolID]seen {
-	all := map[contracts.ToolID]seen{}
-	for i := range k.Remarks.Tools {
-		r := k.Remarks.Tools[i]
-		all[r.Tool] = seen{r, r.Offered}
+func (k Known) standings() map[contracts.ToolID]Standing {
+	all := map[contracts.ToolID]Standing{}
+	for _, r := range k.Remarks.Tools {
+		all[r.Tool] = Standing{r, r.Offered, r.Admitted}
 	}
-	if k.Listing != nil {
-		for i := range k.Listing.Tools {
-			t := &k.Listing.Tools[i]
-			s := all[t.ID]
-			s.offered = t
-			all[t.ID] = s
+	if k.Listing == nil {
+		return all
+	}
+	for i := range k.Listing.Tools {
+		t := &k.Listing.Tools[i]
+		s := all[t.ID]
+		s.Offered = t
+		if s.Admitted == nil {
+			s.Admitted = t
 		}
+		all[t.ID] = s
 	}
 	return all
 }
@@ -93,14 +95,14 @@ func (k Known) Compare(mode contracts.AdmissionMode, offered *contracts.Listing,
 	listing := *offered
 	listing.Tools, listing.Quarantined = make([]contracts.Tool, 0, len(offered.Tools)), nil
 	r := Review{Known: Known{Listing: &listing}}
-	before := k.tools()
+	before := k.standings()
 	for i := range offered.Tools {
 		t := &offered.Tools[i]
 		was, known := before[t.ID]
 		delete(before, t.ID)
 		a := judge(mode, was, known, k.Listing != nil, t, flags(t))
 		if was.still(&a, t) {
-			a.Since = was.remark.Since
+			a.Since = was.Remark.Since
 		} else if a.Since = now; remarkable(&a) {
 			r.News = append(r.News, news(&a, t))
 		}
@@ -112,17 +114,17 @@ func (k Known) Compare(mode contracts.AdmissionMode, offered *contracts.Listing,
 		r.note(a)
 	}
 	if mode == contracts.AdmissionOff {
-		r.keep(before, now, func(s seen) bool { return s.remark.Held })
+		r.keep(before, now, func(s Standing) bool { return s.Remark.Held })
 	} else {
-		r.keep(before, now, func(s seen) bool { return s.remark.Held || s.admitted() != nil })
+		r.keep(before, now, func(s Standing) bool { return s.Remark.Held || s.Admitted != nil })
 	}
 	slices.SortFunc(r.Remarks.Tools, func(a, b contracts.Admission) int { return cmp.Compare(a.Tool, b.Tool) })
 	return r
 }
 
 // still reports whether the tool stood like this before, as far as people are told.
-func (s seen) still(a *contracts.Admission, t *contracts.Tool) bool {
-	return s.offered != nil && s.offered.Hash == t.Hash && s.remark.State() == a.State() && len(s.remark.Flags) > 0 == (len(a.Flags) > 0)
+func (s Standing) still(a *contracts.Admission, t *contracts.Tool) bool {
+	return s.Offered != nil && s.Offered.Hash == t.Hash && s.Remark.State() == a.State() && len(s.Remark.Flags) > 0 == (len(a.Flags) > 0)
 }
 
 // remarkable reports whether there is something to say of the tool.
@@ -131,10 +133,10 @@ func remarkable(a *contracts.Admission) bool {
 }
 
 // judge says how the tool t stands. Its source is known where it was listed before, the tool where was says of it.
-func judge(mode contracts.AdmissionMode, was seen, known, source bool, t *contracts.Tool, flags []contracts.Flag) contracts.Admission {
-	a := contracts.Admission{Tool: t.ID, Held: was.remark.Held, By: was.remark.By, New: was.remark.New, Flags: flags}
+func judge(mode contracts.AdmissionMode, was Standing, known, source bool, t *contracts.Tool, flags []contracts.Flag) contracts.Admission {
+	a := contracts.Admission{Tool: t.ID, Held: was.Remark.Held, By: was.Remark.By, New: was.Remark.New, Flags: flags}
 	strict := mode == contracts.AdmissionQuarantine
-	admitted := was.admitted()
+	admitted := was.Admitted
 	switch {
 	case !known:
 		a.New = source && mode != contracts.AdmissionOff
@@ -175,15 +177,15 @@ func (r *Review) note(a contracts.Admission) {
 }
 
 // keep remembers tools that the source does not offer now, so that one that comes back is compared with what it was.
-func (r *Review) keep(gone map[contracts.ToolID]seen, now time.Time, worth func(seen) bool) {
+func (r *Review) keep(gone map[contracts.ToolID]Standing, now time.Time, worth func(Standing) bool) {
 	var kept []contracts.Admission
 	for id, s := range gone {
 		if !worth(s) {
 			continue
 		}
-		a := contracts.Admission{Tool: id, Admitted: s.admitted(), Held: s.remark.Held, By: s.remark.By, Gone: true, Since: now}
-		if s.remark.Gone {
-			a.Since = s.remark.Since
+		a := contracts.Admission{Tool: id, Admitted: s.Admitted, Held: s.Remark.Held, By: s.Remark.By, Gone: true, Since: now}
+		if s.Remark.Gone {
+			a.Since = s.Remark.Since
 		}
 		kept = append(kept, a)
 	}
@@ -219,7 +221,7 @@ func news(a *contracts.Admission, t *contracts.Tool) contracts.ToolNews {
 // Decide admits a tool as it is offered, or puts it into quarantine, and returns what is known then; Compare makes a listing of that.
 // A tool that is not offered is an error with [contracts.CodeNotFound], one whose hash is not that of q one with [contracts.CodeConflict].
 func (k Known) Decide(q contracts.AdmitRequest) (Known, *contracts.Tool, error) {
-	t := k.tools()[q.Tool].offered
+	t := k.standings()[q.Tool].Offered
 	switch {
 	case t == nil:
 		return k, nil, contracts.Errorf(contracts.CodeNotFound, "the source offers no tool %q", string(q.Tool))

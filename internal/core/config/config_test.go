@@ -121,7 +121,7 @@ func TestLoadFull(t *testing.T) {
 				"backend", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", []string{"runs", "read"},
 			}},
 			ToolSearch:        ToolSearch{Choice: ToolSearchSurface, Mode: "directory"},
-			ToolSearchManaged: true,
+			ToolSearchManaged: true, Admission: "quarantine",
 			Sources: map[string]MCPServer{
 				"Team Calendar": calendar,
 				"archive":       archive,

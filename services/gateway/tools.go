@@ -1,0 +1,145 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/toolcrib/toolcrib/internal/core/admission"
+	"github.com/toolcrib/toolcrib/internal/kit/bus"
+	"github.com/toolcrib/toolcrib/pkg/client"
+	"github.com/toolcrib/toolcrib/pkg/contracts"
+)
+
+// registerTools adds the routes by which operators admit tools.
+func (a *api) registerTools(r *routes) {
+	type one struct {
+		Tool string `path:"tool" maxLength:"2048" doc:"The tool's id."`
+	}
+	add(r, operation{method: "GET", path: "/v1/tools", id: "listTools", tag: "tools", scopes: operators(), text: "List the tools that the sources of the tenant offer, and how they stand."},
+		func(ctx context.Context, in *toolFilter) (*body[client.ToolList], error) {
+			return answer(a.toolList(ctx, principalOf(ctx).tenant, in))
+		})
+	add(r, operation{method: "GET", path: "/v1/tools/{tool}", id: "showTool", tag: "tools", scopes: operators(), text: "Show a tool, with what changed since it was admitted."},
+		func(ctx context.Context, in *one) (*body[client.ToolView], error) {
+			return answer(a.tool(ctx, principalOf(ctx).tenant, toolID(in.Tool)))
+		})
+	add(r, operation{method: "PUT", path: "/v1/tools/{tool}", id: "decideTool", tag: "tools", scopes: admins(), text: "Admit a tool as it is offered, or put it into quarantine."},
+		func(ctx context.Context, in *struct {
+			one
+			Body client.ToolDecision
+		}) (*body[client.ToolView], error) {
+			who, id := principalOf(ctx), toolID(in.Tool)
+			if in.Body.State == contracts.ToolAdmitted && in.Body.Hash == "" {
+				return nil, wrong("hash", "is missing; admitting needs that of the tool that was looked at")
+			}
+			q := contracts.AdmitRequest{Tool: id, Hash: in.Body.Hash, State: in.Body.State, By: who.name}
+			if _, err := bus.Ask[contracts.AdmitAnswer](ctx, a.bus, who.tenant, contracts.VerbAdmit, q); err != nil {
+				return nil, err
+			}
+			return answer(a.tool(ctx, who.tenant, id))
+		})
+}
+
+// toolFilter says which tools to list.
+type toolFilter struct {
+	Source  string `query:"source" maxLength:"128" doc:"Only tools of this source, kind:owner."`
+	State   string `query:"state" enum:"admitted,new,changed,quarantined" doc:"Only tools in this state."`
+	Flagged bool   `query:"flagged" doc:"Only tools that are flagged."`
+	After   string `query:"after" maxLength:"2048" doc:"Only tools whose ids come after this one."`
+	Limit   int    `query:"limit" minimum:"1" maximum:"1000" default:"200" doc:"Most tools in the answer."`
+}
+
+// toolID returns the id that a path names; what is no id names no tool.
+func toolID(s string) contracts.ToolID {
+	if plain, err := url.PathUnescape(s); err == nil {
+		s = plain
+	}
+	return contracts.ToolID(s)
+}
+
+// knownSources returns the sources of a tenant whose tools are admitted, with every decision that was made before.
+func (a *api) knownSources(ctx context.Context, t contracts.TenantID) ([]*contracts.SourceRecord, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := a.live.Sync(ctx); err != nil {
+		return nil, err
+	}
+	records, _ := a.live.Sources(t)
+	return slices.DeleteFunc(records, func(r *contracts.SourceRecord) bool { return r.Admission == nil }), nil
+}
+
+// toolList lists tools.
+func (a *api) toolList(ctx context.Context, t contracts.TenantID, f *toolFilter) (client.ToolList, error) {
+	out := client.ToolList{Tools: []client.Tool{}}
+	records, err := a.knownSources(ctx, t)
+	if err != nil {
+		return out, err
+	}
+	for _, rec := range records {
+		if f.Source != "" && rec.Source.String() != f.Source {
+			continue
+		}
+		known, err := admission.Load(ctx, a.runs.library, t, rec)
+		if err != nil {
+			return out, err
+		}
+		for _, s := range known.Standings() {
+			if v := toolView(s); (f.State == "" || string(v.State) == f.State) && (!f.Flagged || len(v.Flags) > 0) && string(v.ID) > f.After {
+				out.Tools = append(out.Tools, v)
+			}
+		}
+	}
+	slices.SortFunc(out.Tools, func(a, b client.Tool) int { return cmp.Compare(a.ID, b.ID) })
+	if len(out.Tools) > f.Limit {
+		out.Tools = out.Tools[:f.Limit]
+		out.Next = out.Tools[f.Limit-1].ID
+	}
+	return out, nil
+}
+
+// tool returns one tool.
+func (a *api) tool(ctx context.Context, t contracts.TenantID, id contracts.ToolID) (client.ToolView, error) {
+	none := contracts.Errorf(contracts.CodeNotFound, "there is no tool %q", clip(string(id)))
+	source, _, err := id.Split()
+	if err != nil {
+		return client.ToolView{}, none
+	}
+	records, err := a.knownSources(ctx, t)
+	if err != nil {
+		return client.ToolView{}, err
+	}
+	i := slices.IndexFunc(records, func(r *contracts.SourceRecord) bool { return r.Source == source })
+	if i < 0 {
+		return client.ToolView{}, none
+	}
+	known, err := admission.Load(ctx, a.runs.library, t, records[i])
+	if err != nil {
+		return client.ToolView{}, err
+	}
+	for _, s := range known.Standings() {
+		if s.Offered.ID != id {
+			continue
+		}
+		v := client.ToolView{Tool: toolView(s), Description: s.Offered.Description, InputSchema: s.Offered.InputSchema, OutputSchema: s.Offered.OutputSchema}
+		if s.Admitted != nil {
+			for _, c := range admission.Diff(s.Admitted, s.Offered) {
+				v.Diff = append(v.Diff, client.ToolChange(c))
+			}
+		}
+		return v, nil
+	}
+	return client.ToolView{}, none
+}
+
+// toolView returns what an operator is shown of a tool in a list.
+func toolView(s admission.Standing) client.Tool {
+	r := s.Remark
+	v := client.Tool{ID: s.Offered.ID, Title: s.Offered.Title, State: r.State(), Hash: s.Offered.Hash, Held: r.Held, By: r.By, Since: r.Since, Flags: r.Flags}
+	if s.Admitted != nil {
+		v.Admitted = s.Admitted.Hash
+	}
+	return v
+}
