@@ -26,14 +26,6 @@ type stored struct {
 // replay is an MCP server on standard input and output that answers as the stored
 // listing does, byte for byte, and echoes the arguments of calls.
 func replay(ctx context.Context, file string) error {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	var s stored
-	if err := json.Unmarshal(data, &s); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
 	conn, err := (&mcp.StdioTransport{}).Connect(ctx)
 	if err != nil {
 		return err
@@ -49,10 +41,14 @@ func replay(ctx context.Context, file string) error {
 		}
 		answer := &jsonrpc.Response{ID: r.ID}
 		switch r.Method {
-		case "initialize":
-			answer.Result = s.Initialize
-		case "tools/list":
-			answer.Result, _ = json.Marshal(map[string]any{"tools": s.Tools})
+		case "initialize", "tools/list":
+			s, err := readStored(file) // which may have changed
+			if err != nil {
+				return err
+			}
+			if answer.Result = s.Initialize; r.Method == "tools/list" {
+				answer.Result, _ = json.Marshal(map[string]any{"tools": s.Tools})
+			}
 		case "tools/call":
 			answer.Result, _ = json.Marshal(contracts.TextResult("called with "+string(r.Params), nil))
 		default:
@@ -62,6 +58,17 @@ func replay(ctx context.Context, file string) error {
 			return err
 		}
 	}
+}
+
+func readStored(file string) (s stored, _ error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return s, fmt.Errorf("%s: %w", file, err)
+	}
+	return s, nil
 }
 
 // listings returns the stored listings of real servers that lie beside the project. Where they do not, it makes

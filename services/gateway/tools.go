@@ -3,7 +3,6 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"net/url"
 	"slices"
 	"time"
 
@@ -24,14 +23,14 @@ func (a *api) registerTools(r *routes) {
 		})
 	add(r, operation{method: "GET", path: "/v1/tools/{tool}", id: "showTool", tag: "tools", scopes: operators(), text: "Show a tool, with what changed since it was admitted."},
 		func(ctx context.Context, in *one) (*body[client.ToolView], error) {
-			return answer(a.tool(ctx, principalOf(ctx).tenant, toolID(in.Tool)))
+			return answer(a.tool(ctx, principalOf(ctx).tenant, contracts.ToolID(in.Tool)))
 		})
 	add(r, operation{method: "PUT", path: "/v1/tools/{tool}", id: "decideTool", tag: "tools", scopes: admins(), text: "Admit a tool as it is offered, or put it into quarantine."},
 		func(ctx context.Context, in *struct {
-			one
+			Tool string `path:"tool" maxLength:"2048" doc:"The tool's id."`
 			Body client.ToolDecision
 		}) (*body[client.ToolView], error) {
-			who, id := principalOf(ctx), toolID(in.Tool)
+			who, id := principalOf(ctx), contracts.ToolID(in.Tool)
 			if in.Body.State == contracts.ToolAdmitted && in.Body.Hash == "" {
 				return nil, wrong("hash", "is missing; admitting needs that of the tool that was looked at")
 			}
@@ -50,14 +49,6 @@ type toolFilter struct {
 	Flagged bool   `query:"flagged" doc:"Only tools that are flagged."`
 	After   string `query:"after" maxLength:"2048" doc:"Only tools whose ids come after this one."`
 	Limit   int    `query:"limit" minimum:"1" maximum:"1000" default:"200" doc:"Most tools in the answer."`
-}
-
-// toolID returns the id that a path names; what is no id names no tool.
-func toolID(s string) contracts.ToolID {
-	if plain, err := url.PathUnescape(s); err == nil {
-		s = plain
-	}
-	return contracts.ToolID(s)
 }
 
 // knownSources returns the sources of a tenant whose tools are admitted, with every decision that was made before.
