@@ -132,3 +132,45 @@ func TestPolicyFailsClosed(t *testing.T) {
 		t.Errorf("a policy that cannot be compiled gives %+v, want an error", p)
 	}
 }
+
+// After Sync the state has every change of a source that was made before, and sources that are not configured any more are not among them.
+func TestSyncHasTheSources(t *testing.T) {
+	w := start(t)
+	table, err := store.OpenTable[contracts.SourceRecord](t.Context(), w.bus, contracts.BucketSources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := contracts.SourceID{Kind: contracts.SourceMCP, Owner: "a"}
+	key := contracts.SourceKey(tenant, id)
+	if err := table.Create(t.Context(), key, &contracts.SourceRecord{Source: id}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 200 {
+		want := i + 1
+		if _, err := table.Transition(t.Context(), key, func(rec *contracts.SourceRecord) ([]contracts.Event, error) {
+			rec.Tools = want
+			return nil, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.state.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := w.state.Sources(tenant); len(got) != 1 || got[0].Tools != want {
+			t.Fatalf("after change %d: %+v", want, got)
+		}
+	}
+	none := w.state.Basis("other")
+	if _, err := table.Transition(t.Context(), key, func(rec *contracts.SourceRecord) ([]contracts.Event, error) {
+		rec.Removed = true
+		return nil, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.state.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := w.state.Sources(tenant); len(got) != 0 || w.state.Basis(tenant) != none {
+		t.Errorf("removed: %+v", got)
+	}
+}
