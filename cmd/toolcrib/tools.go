@@ -1,8 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -117,32 +120,75 @@ func quoted(s string) string {
 }
 
 func (a *app) toolsAdmit(data *string) *cobra.Command {
-	return &cobra.Command{
-		Use: "admit TOOL HASH", Short: "Admit a tool as it was shown", Args: exactly(2),
-		Long: "Admits a tool as it was shown: HASH is the one that show printed. A tool that changed since then is refused.",
+	var from string
+	c := &cobra.Command{
+		Use: "admit [TOOL HASH]", Short: "Admit a tool as it was shown",
+		Args: usageArgs(func(_ *cobra.Command, args []string) error {
+			if from == "" && len(args) == 2 || from != "" && len(args) == 0 {
+				return nil
+			}
+			return fmt.Errorf("want a tool and the hash that show printed, or --from")
+		}),
+		Long: "Admits a tool as it was shown: HASH is the one that show printed. With --from those of a list that was looked at, as\n" +
+			"list --json prints it. A tool that changed since then is refused, and with it all of its source.",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.decideTool(c, *data, args[0], client.ToolDecision{State: contracts.ToolAdmitted, Hash: contracts.Hash(args[1])})
+			if from == "" {
+				return a.decideTools(c, *data, contracts.ToolAdmitted, client.ToolSeen{ID: contracts.ToolID(args[0]), Hash: contracts.Hash(args[1])})
+			}
+			raw, err := a.input(from)
+			if err != nil {
+				return err
+			}
+			var seen []client.ToolSeen
+			if err := json.Unmarshal(raw, &seen); err != nil {
+				return usagef("%s: want what tools list --json prints: %w", from, err)
+			}
+			return a.decideTools(c, *data, contracts.ToolAdmitted, seen...)
 		},
 	}
+	c.Flags().StringVar(&from, "from", "", "file with the tools to admit, - for standard input")
+	return c
+}
+
+// input returns what the file holds, or standard input for "-".
+func (a *app) input(file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(a.stdin)
+	}
+	return os.ReadFile(file)
 }
 
 func (a *app) toolsQuarantine(data *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "quarantine TOOL", Short: "Hold a tool back from all runs until it is admitted", Args: exactly(1),
+		Use: "quarantine TOOL...", Short: "Hold tools back from all runs until they are admitted", Args: atLeast(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.decideTool(c, *data, args[0], client.ToolDecision{State: contracts.ToolQuarantined})
+			var tools []client.ToolSeen
+			for _, id := range args {
+				tools = append(tools, client.ToolSeen{ID: contracts.ToolID(id)})
+			}
+			return a.decideTools(c, *data, contracts.ToolQuarantined, tools...)
 		},
 	}
 }
 
-func (a *app) decideTool(c *cobra.Command, data, id string, d client.ToolDecision) error {
-	t, err := a.operator(data).DecideTool(c.Context(), contracts.ToolID(id), d)
-	if err != nil {
-		return err
+// decideTools decides about tools, source by source.
+func (a *app) decideTools(c *cobra.Command, data string, state contracts.AdmissionState, tools ...client.ToolSeen) error {
+	bySource := map[contracts.SourceID][]client.ToolSeen{}
+	for _, t := range tools {
+		source, _, err := t.ID.Split()
+		if err != nil {
+			return err
+		}
+		bySource[source] = append(bySource[source], t)
 	}
-	if a.json {
-		return a.printJSON(t)
+	sources := slices.SortedFunc(maps.Keys(bySource), func(a, b contracts.SourceID) int { return strings.Compare(a.String(), b.String()) })
+	for _, source := range sources {
+		for some := range slices.Chunk(bySource[source], contracts.AdmitMost) {
+			if err := a.operator(data).DecideTools(c.Context(), state, some...); err != nil {
+				return err
+			}
+			a.note("%s of %s: %s", plural(len(some), "tool"), source, state)
+		}
 	}
-	a.note("%s: %s", names.Escape(string(t.ID)), t.State)
 	return nil
 }

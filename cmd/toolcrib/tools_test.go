@@ -99,10 +99,10 @@ func TestAdmission(t *testing.T) {
 	if out, err := operate(t, s, "tools", "admit", "mcp:post:send_letter", string(v.Admitted)); err == nil || !strings.Contains(out, string(v.Hash)) {
 		t.Errorf("admitted by the hash of what it was: %v\n%s", err, out)
 	}
-	if _, err := s.client().DecideTool(t.Context(), v.ID, client.ToolDecision{State: contracts.ToolAdmitted, Hash: v.Hash}); contracts.CodeOf(err) != contracts.CodeUnauthenticated {
+	if err := s.client().DecideTools(t.Context(), contracts.ToolAdmitted, client.ToolSeen{ID: v.ID, Hash: v.Hash}); contracts.CodeOf(err) != contracts.CodeUnauthenticated {
 		t.Errorf("admitted without a token: %v", err)
 	}
-	if out, err := operate(t, s, "tools", "admit", "mcp:post:send_letter", string(v.Hash)); err != nil || !strings.Contains(out, "mcp:post:send_letter: admitted") {
+	if out, err := operate(t, s, "tools", "admit", "mcp:post:send_letter", string(v.Hash)); err != nil || !strings.Contains(out, "1 tool of mcp:post: admitted") {
 		t.Fatalf("tools admit: %v\n%s", err, out)
 	}
 	for _, id := range []contracts.RunID{run, openRun(t, s.client(), client.RunOptions{}).ID} {
@@ -111,7 +111,7 @@ func TestAdmission(t *testing.T) {
 		}
 	}
 
-	if out, err := operate(t, s, "tools", "quarantine", "mcp:post:weigh_letter"); err != nil || !strings.Contains(out, "quarantined") {
+	if out, err := operate(t, s, "tools", "quarantine", "mcp:post:weigh_letter", "mcp:post:send_letter"); err != nil || !strings.Contains(out, "quarantined") {
 		t.Fatalf("tools quarantine: %v\n%s", err, out)
 	}
 	if o := call(t, s.client(), run, "mcp:post:weigh_letter", `{}`); o.Status != contracts.StatusBlocked {
@@ -119,5 +119,34 @@ func TestAdmission(t *testing.T) {
 	}
 	if out, err := operate(t, s, "tools", "show", "mcp:post:weigh_letter"); err != nil || !strings.Contains(out, "held by   admin") || !strings.Contains(out, "tools admit 'mcp:post:weigh_letter' ") {
 		t.Errorf("tools show of it: %v\n%s", err, out)
+	}
+
+	// All that a list shows are admitted at once, and as the list has them.
+	out, err = operate(t, s, "tools", "list", "--state", "quarantined", "--json")
+	if err != nil {
+		t.Fatalf("tools list: %v\n%s", err, out)
+	}
+	seen := filepath.Join(t.TempDir(), "seen.json")
+	for file, content := range map[string]string{seen: out, seen + ".old": strings.Replace(out, string(v.Hash), string(v.Admitted), 1), seen + ".bad": "{"} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for args, want := range map[string]string{
+		"--from " + seen + ".old": string(v.Hash), "--from " + seen + ".bad": "want what tools list --json prints", "mcp:post:send_letter": "want a tool and the hash",
+		"--from " + seen + " mcp:post:send_letter": "want a tool and the hash",
+	} {
+		if out, err := operate(t, s, append([]string{"tools", "admit"}, strings.Fields(args)...)...); err == nil || !strings.Contains(out, want) {
+			t.Errorf("tools admit %s: %v\n%s", args, err, out)
+		}
+	}
+	if list, err := s.admin(t).Tools(t.Context(), "", contracts.ToolQuarantined, false); err != nil || len(list) != 2 {
+		t.Errorf("after refusals %d tools are in quarantine, %v", len(list), err)
+	}
+	if out, err := operate(t, s, "tools", "admit", "--from", seen); err != nil || !strings.Contains(out, "2 tools of mcp:post: admitted") {
+		t.Errorf("tools admit --from: %v\n%s", err, out)
+	}
+	if list, err := s.admin(t).Tools(t.Context(), "mcp:post", contracts.ToolAdmitted, false); err != nil || len(list) != 2 {
+		t.Errorf("%d tools are admitted, %v", len(list), err)
 	}
 }

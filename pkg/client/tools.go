@@ -44,10 +44,16 @@ type ToolList struct {
 	Next  contracts.ToolID `json:"next,omitempty" doc:"Where there are more: the value of after for these."`
 }
 
-// A ToolDecision is what an operator decides about a tool.
+// A ToolDecision is what an operator decides about tools of one source.
 type ToolDecision struct {
 	State contracts.AdmissionState `json:"state" enum:"admitted,quarantined"`
-	Hash  contracts.Hash           `json:"hash,omitempty" maxLength:"64" doc:"Of the tool that was looked at: it must still be that. Needed to admit."`
+	Tools []ToolSeen               `json:"tools" minItems:"1" maxItems:"1000" doc:"All of one source. Either all are decided or none."`
+}
+
+// A ToolSeen is a tool as somebody looked at it.
+type ToolSeen struct {
+	ID   contracts.ToolID `json:"id" maxLength:"2048"`
+	Hash contracts.Hash   `json:"hash,omitempty" maxLength:"64" doc:"The tool must still be that. Needed to admit."`
 }
 
 // Tools returns the tools that the sources of the tenant offer: those of one source, "" for all, in one state, "" for any, or with
@@ -78,12 +84,10 @@ func (c *Client) Tools(ctx context.Context, source string, state contracts.Admis
 
 // Tool returns one tool, with what changed since it was admitted.
 func (c *Client) Tool(ctx context.Context, id contracts.ToolID) (*ToolView, error) {
-	return get[ToolView](ctx, c, http.MethodGet, toolPath(id), nil)
+	return get[ToolView](ctx, c, http.MethodGet, "/v1/tools/"+url.PathEscape(string(id)), nil)
 }
 
-// DecideTool admits a tool or puts it into quarantine, and returns it as it then stands.
-func (c *Client) DecideTool(ctx context.Context, id contracts.ToolID, d ToolDecision) (*ToolView, error) {
-	return get[ToolView](ctx, c, http.MethodPut, toolPath(id), d)
+// DecideTools admits tools of one source, at most [contracts.AdmitMost], or puts them into quarantine: all of them or none.
+func (c *Client) DecideTools(ctx context.Context, state contracts.AdmissionState, tools ...ToolSeen) error {
+	return c.do(ctx, http.MethodPut, "/v1/tools", nil, ToolDecision{state, tools}, nil)
 }
-
-func toolPath(id contracts.ToolID) string { return "/v1/tools/" + url.PathEscape(string(id)) }

@@ -134,15 +134,17 @@ type Discovered struct {
 
 // A Source is a source of the tenant.
 type Source struct {
-	Source     contracts.SourceID      `json:"source"`
-	State      contracts.SourceState   `json:"state" enum:"pending,ready,failed"`
-	Reason     string                  `json:"reason,omitempty"`
-	Detail     string                  `json:"detail,omitempty" doc:"What the source said of its failure: text from outside."`
-	Tools      int                     `json:"tools"`
-	Listing    contracts.Hash          `json:"listing,omitempty"`
-	Discovered time.Time               `json:"discovered,omitzero"`
-	AlwaysLoad bool                    `json:"alwaysLoad,omitempty"`
-	Skipped    []contracts.SkippedTool `json:"skipped,omitempty"`
+	Source      contracts.SourceID      `json:"source"`
+	State       contracts.SourceState   `json:"state" enum:"pending,ready,failed"`
+	Reason      string                  `json:"reason,omitempty"`
+	Detail      string                  `json:"detail,omitempty" doc:"What the source said of its failure: text from outside."`
+	Tools       int                     `json:"tools"`
+	Changed     int                     `json:"changed,omitempty" doc:"Of these, tools that are not what was admitted."`
+	Quarantined int                     `json:"quarantined,omitempty" doc:"Tools besides that are in quarantine."`
+	Listing     contracts.Hash          `json:"listing,omitempty"`
+	Discovered  time.Time               `json:"discovered,omitzero"`
+	AlwaysLoad  bool                    `json:"alwaysLoad,omitempty"`
+	Skipped     []contracts.SkippedTool `json:"skipped,omitempty"`
 }
 
 // A SourceList is the answer of GET /v1/sources.

@@ -97,29 +97,38 @@ type ToolsReviewed struct {
 	More   int           `json:"more,omitempty"` // tools beyond these
 }
 
-// ToolAdmissionDecided says that an operator admitted a tool, or put it into quarantine.
-type ToolAdmissionDecided struct {
+// ToolsDecided says that an operator admitted tools, or put them into quarantine.
+type ToolsDecided struct {
 	At     time.Time      `json:"at"`
 	Source SourceID       `json:"source"`
-	Tool   ToolID         `json:"tool"`
 	State  AdmissionState `json:"state"` // admitted or quarantined
-	Hash   Hash           `json:"hash"`  // of what the source offers
+	Tools  []ToolAt       `json:"tools"` // each as it was offered
 	By     string         `json:"by"`
 }
+
+// A ToolAt is a tool as it was at one time.
+type ToolAt struct {
+	Tool ToolID `json:"tool"`
+	Hash Hash   `json:"hash,omitempty"`
+}
+
+// AdmitMost bounds the tools of one decision.
+const AdmitMost = 1000
 
 // Subject returns where the event of tenant t goes.
 func (e ToolsReviewed) Subject(t TenantID) string { return sourceSubject(t, e.Source, "reviewed") }
 
 // Subject returns where the event of tenant t goes.
-func (e ToolAdmissionDecided) Subject(t TenantID) string {
+func (e ToolsDecided) Subject(t TenantID) string {
 	return sourceSubject(t, e.Source, "decided")
 }
 
-// An AdmitRequest asks the executor to admit a tool of a source, or to put it into quarantine.
+// An AdmitRequest asks the executor to admit tools of a source, or to put them into quarantine: all of them or none.
 type AdmitRequest struct {
-	Tool ToolID `json:"tool"`
-	// Hash is that of what the operator saw; the tool must still be that. Only a quarantine may leave it out.
-	Hash  Hash           `json:"hash,omitempty"`
+	Source SourceID `json:"source"`
+	// Tools are those of Source to decide about, at most [AdmitMost], each with the hash of what the operator saw: it must still be that. Only
+	// a quarantine may leave hashes out.
+	Tools []ToolAt       `json:"tools"`
 	State AdmissionState `json:"state"` // admitted or quarantined
 	By    string         `json:"by"`
 }

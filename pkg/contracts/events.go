@@ -236,7 +236,7 @@ func EventTypes() []EventType {
 		eventType[SourceListed]("source.listed", "executor", "source.{source}.listed", "A source has a new listing."),
 		eventType[SourceFailed]("source.failed", "executor", "source.{source}.failed", "A source could not be discovered or refreshed."),
 		eventType[ToolsReviewed]("source.reviewed", "executor", "source.{source}.reviewed", "A source offers tools that are new, changed, flagged, or held back for that."),
-		eventType[ToolAdmissionDecided]("source.decided", "executor", "source.{source}.decided", "An operator admitted a tool of the source, or put it into quarantine."),
+		eventType[ToolsDecided]("source.decided", "executor", "source.{source}.decided", "An operator admitted tools of the source, or put them into quarantine."),
 	}
 }
 

@@ -70,20 +70,22 @@ func (d *discoverer) admit(ctx context.Context, t contracts.TenantID, q contract
 	if q.State != contracts.ToolAdmitted && q.State != contracts.ToolQuarantined {
 		return nil, contracts.Errorf(contracts.CodeInvalid, "state: is %q; want %s or %s", string(q.State), contracts.ToolAdmitted, contracts.ToolQuarantined)
 	}
-	id, _, err := q.Tool.Split()
-	s := d.configured[contracts.SourceKey(t, id)]
-	if err != nil || s == nil {
-		return nil, contracts.Errorf(contracts.CodeNotFound, "there is no tool %q", string(q.Tool))
+	if len(q.Tools) == 0 || len(q.Tools) > contracts.AdmitMost {
+		return nil, contracts.Errorf(contracts.CodeInvalid, "tools: are %d; want 1 to %d", len(q.Tools), contracts.AdmitMost)
+	}
+	s := d.configured[contracts.SourceKey(t, q.Source)]
+	if s == nil {
+		return nil, contracts.Errorf(contracts.CodeNotFound, "there is no source %q", q.Source)
 	}
 	if s.admission == "" {
-		return nil, contracts.Errorf(contracts.CodeInvalid, "tool: %s is built in and needs no admission; a policy can deny it", q.Tool)
+		return nil, contracts.Errorf(contracts.CodeInvalid, "tools: those of %s are built in and need no admission; a policy can deny them", q.Source)
 	}
 	rec, err := d.sources.Transition(ctx, s.key, func(rec *contracts.SourceRecord) ([]contracts.Event, error) {
 		known, err := admission.Load(ctx, d.library, t, rec)
 		if err != nil {
 			return nil, err
 		}
-		known, tool, err := known.Decide(q)
+		known, tools, err := known.Decide(q)
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +97,7 @@ func (d *discoverer) admit(ctx context.Context, t contracts.TenantID, q contract
 		if !usable { // it was listed by another configuration
 			rec.Listing, rec.Tools = "", 0
 		}
-		return []contracts.Event{contracts.ToolAdmissionDecided{At: now, Source: s.id, Tool: q.Tool, State: q.State, Hash: tool.Hash, By: q.By}}, nil
+		return []contracts.Event{contracts.ToolsDecided{At: now, Source: s.id, State: q.State, Tools: tools, By: q.By}}, nil
 	})
 	if err != nil {
 		return nil, err

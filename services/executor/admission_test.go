@@ -40,8 +40,18 @@ func (w *world) offered(id contracts.ToolID) contracts.Hash {
 	return ""
 }
 
+func sourceOf(id contracts.ToolID) contracts.SourceID {
+	s, _, err := id.Split()
+	if err != nil {
+		return sourceID("mcp:odd")
+	}
+	return s
+}
+
 func (w *world) admission(id contracts.ToolID, h contracts.Hash, state contracts.AdmissionState) error {
-	_, err := bus.Ask[contracts.AdmitAnswer](w.Context(), w.bus, tenant, contracts.VerbAdmit, contracts.AdmitRequest{Tool: id, Hash: h, State: state, By: "ann"})
+	_, err := bus.Ask[contracts.AdmitAnswer](w.Context(), w.bus, tenant, contracts.VerbAdmit, contracts.AdmitRequest{
+		Source: sourceOf(id), Tools: []contracts.ToolAt{{Tool: id, Hash: h}}, State: state, By: "ann",
+	})
 	return err
 }
 
@@ -224,6 +234,17 @@ func TestAdmissionDecisionsAreRefused(t *testing.T) {
 		if err := w.admission(id, "", contracts.ToolQuarantined); contracts.CodeOf(err) != want {
 			t.Errorf("quarantine of %s: %v, want %s", id, err, want)
 		}
+	}
+	many := contracts.AdmitRequest{Source: sourceID("mcp:odd"), State: contracts.ToolQuarantined, Tools: make([]contracts.ToolAt, contracts.AdmitMost+1)}
+	for _, tools := range [][]contracts.ToolAt{nil, many.Tools} {
+		many.Tools = tools
+		if _, err := bus.Ask[contracts.AdmitAnswer](t.Context(), w.bus, tenant, contracts.VerbAdmit, many); contracts.CodeOf(err) != contracts.CodeInvalid {
+			t.Errorf("a decision about %d tools: %v", len(tools), err)
+		}
+	}
+	many.Tools = []contracts.ToolAt{{Tool: "mcp:odd:echo"}, {Tool: "mcp:odd:none"}}
+	if _, err := bus.Ask[contracts.AdmitAnswer](t.Context(), w.bus, tenant, contracts.VerbAdmit, many); contracts.CodeOf(err) != contracts.CodeNotFound || w.source("mcp:odd").Admission.Quarantined != 0 {
+		t.Errorf("a decision of which one half is wrong: %v, %+v", err, w.source("mcp:odd").Admission)
 	}
 	if err := w.admission("mcp:odd:echo", "", contracts.ToolChanged); contracts.CodeOf(err) != contracts.CodeInvalid {
 		t.Errorf("a state that nobody can decide: %v", err)

@@ -42,7 +42,7 @@ func routes() map[string][]string {
 		"DELETE /v1/policies":                     admin,
 		"GET /v1/tools":                           operate,
 		"GET /v1/tools/{tool}":                    operate,
-		"PUT /v1/tools/{tool}":                    admin,
+		"PUT /v1/tools":                           admin,
 		"GET /v1/approvals":                       look,
 		"GET /v1/approvals/{approval}":            look,
 		"POST /v1/approvals/{approval}":           approve,

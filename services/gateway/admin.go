@@ -66,10 +66,14 @@ func (a *api) sources(ctx context.Context, t contracts.TenantID) ([]client.Sourc
 
 // sourceView returns what an operator is shown of a source.
 func sourceView(r *contracts.SourceRecord) client.Source {
-	return client.Source{
+	v := client.Source{
 		Source: r.Source, State: r.State, Reason: r.Reason, Detail: r.Detail, Tools: r.Tools, Listing: r.Listing,
 		Discovered: r.Discovered, AlwaysLoad: r.AlwaysLoad, Skipped: r.Skipped,
 	}
+	if r.Admission != nil {
+		v.Changed, v.Quarantined = r.Admission.Changed, r.Admission.Quarantined
+	}
+	return v
 }
 
 // refreshWithin is how long a refresh is waited for; it goes on after that.

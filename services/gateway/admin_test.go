@@ -26,6 +26,7 @@ func TestSources(t *testing.T) {
 		err := table.Create(t.Context(), contracts.SourceKey(tenant, id), &contracts.SourceRecord{
 			Source: id, State: contracts.SourceStateFailed, Reason: "refused", Tools: 3, AlwaysLoad: true,
 			Skipped: []contracts.SkippedTool{{Name: "x", Reason: "no schema"}}, Discovered: time.Unix(1e9, 0).UTC(), Listing: "ab",
+			Admission: &contracts.SourceAdmission{Changed: 1, Quarantined: 2},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -37,7 +38,7 @@ func TestSources(t *testing.T) {
 		return err != nil || len(got) > 0
 	})
 	want := []client.Source{{
-		Source: calendar, State: contracts.SourceStateFailed, Reason: "refused", Tools: 3, AlwaysLoad: true,
+		Source: calendar, State: contracts.SourceStateFailed, Reason: "refused", Tools: 3, AlwaysLoad: true, Changed: 1, Quarantined: 2,
 		Skipped: []contracts.SkippedTool{{Name: "x", Reason: "no schema"}}, Discovered: time.Unix(1e9, 0).UTC(), Listing: "ab",
 	}}
 	if d := cmp.Diff(want, got); d != "" || err != nil {

@@ -3,6 +3,8 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -14,32 +16,40 @@ import (
 
 // registerTools adds the routes by which operators admit tools.
 func (a *api) registerTools(r *routes) {
-	type one struct {
-		Tool string `path:"tool" maxLength:"2048" doc:"The tool's id."`
-	}
 	add(r, operation{method: "GET", path: "/v1/tools", id: "listTools", tag: "tools", scopes: operators(), text: "List the tools that the sources of the tenant offer, and how they stand."},
 		func(ctx context.Context, in *toolFilter) (*body[client.ToolList], error) {
 			return answer(a.toolList(ctx, principalOf(ctx).tenant, in))
 		})
 	add(r, operation{method: "GET", path: "/v1/tools/{tool}", id: "showTool", tag: "tools", scopes: operators(), text: "Show a tool, with what changed since it was admitted."},
-		func(ctx context.Context, in *one) (*body[client.ToolView], error) {
-			return answer(a.tool(ctx, principalOf(ctx).tenant, contracts.ToolID(in.Tool)))
-		})
-	add(r, operation{method: "PUT", path: "/v1/tools/{tool}", id: "decideTool", tag: "tools", scopes: admins(), text: "Admit a tool as it is offered, or put it into quarantine."},
 		func(ctx context.Context, in *struct {
 			Tool string `path:"tool" maxLength:"2048" doc:"The tool's id."`
-			Body client.ToolDecision
 		}) (*body[client.ToolView], error) {
-			who, id := principalOf(ctx), contracts.ToolID(in.Tool)
-			if in.Body.State == contracts.ToolAdmitted && in.Body.Hash == "" {
-				return nil, wrong("hash", "is missing; admitting needs that of the tool that was looked at")
-			}
-			q := contracts.AdmitRequest{Tool: id, Hash: in.Body.Hash, State: in.Body.State, By: who.name}
-			if _, err := bus.Ask[contracts.AdmitAnswer](ctx, a.bus, who.tenant, contracts.VerbAdmit, q); err != nil {
-				return nil, err
-			}
-			return answer(a.tool(ctx, who.tenant, id))
+			return answer(a.tool(ctx, principalOf(ctx).tenant, contracts.ToolID(in.Tool)))
 		})
+	add(r, operation{method: "PUT", path: "/v1/tools", id: "decideTools", tag: "tools", scopes: admins(), status: http.StatusNoContent, text: "Admit tools of a source as they are offered, or put them into quarantine."},
+		func(ctx context.Context, in *body[client.ToolDecision]) (*nothing, error) {
+			return &nothing{}, a.decideTools(ctx, principalOf(ctx), in.Body)
+		})
+}
+
+// decideTools has the executor decide about tools.
+func (a *api) decideTools(ctx context.Context, who principal, d client.ToolDecision) error {
+	q := contracts.AdmitRequest{State: d.State, By: who.name}
+	for i, t := range d.Tools {
+		source, _, err := t.ID.Split()
+		field := fmt.Sprintf("tools/%d", i)
+		switch {
+		case err != nil:
+			return contracts.Errorf(contracts.CodeNotFound, "there is no tool %q", clip(string(t.ID)))
+		case i > 0 && source != q.Source:
+			return wrong(field+"/id", "is %q, and the first is of %s; want tools of one source", clip(string(t.ID)), q.Source)
+		case d.State == contracts.ToolAdmitted && t.Hash == "":
+			return wrong(field+"/hash", "is missing; admitting needs that of the tool that was looked at")
+		}
+		q.Source, q.Tools = source, append(q.Tools, contracts.ToolAt{Tool: t.ID, Hash: t.Hash})
+	}
+	_, err := bus.Ask[contracts.AdmitAnswer](ctx, a.bus, who.tenant, contracts.VerbAdmit, q)
+	return err
 }
 
 // toolFilter says which tools to list.

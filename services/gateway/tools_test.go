@@ -128,29 +128,42 @@ func TestTools(t *testing.T) {
 		t.Errorf("Tool() = %+v (-want +got)\n%s", v, d)
 	}
 
-	path := "/v1/tools/mcp:calendar:b"
 	for body, want := range map[string]int{
-		`{}`: 422, `{"state":"changed"}`: 422, `{"state":"admitted"}`: 400, `{"state":"admitted","hash":"ab"}`: 409, `{"state":"quarantined","hash":"ab"}`: 409,
+		`{}`: 422, `{"state":"changed","tools":[{"id":"mcp:calendar:b"}]}`: 422, `{"state":"quarantined","tools":[]}`: 422,
+		`{"state":"admitted","tools":[{"id":"mcp:calendar:b"}]}`:                               400,
+		`{"state":"quarantined","tools":[{"id":"mcp:calendar:b"},{"id":"mcp:mail:b"}]}`:        400,
+		`{"state":"admitted","tools":[{"id":"mcp:calendar:b","hash":"ab"}]}`:                   409,
+		`{"state":"quarantined","tools":[{"id":"mcp:calendar:b","hash":"ab"}]}`:                409,
+		`{"state":"quarantined","tools":[{"id":"mcp:calendar:b"},{"id":"mcp:calendar:none"}]}`: 404,
+		`{"state":"quarantined","tools":[{"id":"mcp:calendar:secret"}]}`:                       404,
+		`{"state":"quarantined","tools":[{"id":"nonsense"}]}`:                                  404,
 	} {
-		if a := w.do(t, "PUT", path, body, "Authorization", "Bearer "+adminToken); a.status != want {
+		if a := w.do(t, "PUT", "/v1/tools", body, "Authorization", "Bearer "+adminToken); a.status != want {
 			t.Errorf("PUT %s = %d %s, want %d", body, a.status, a.body, want)
 		}
+	}
+	if got := states("", "", false); got != both {
+		t.Errorf("after refusals: %s, want %s", got, both)
 	}
 	for _, id := range []contracts.ToolID{"mcp:calendar:none", "mcp:none:b", "nonsense", "mcp:calendar:secret"} {
 		if _, err := admin.Tool(t.Context(), id); contracts.CodeOf(err) != contracts.CodeNotFound {
 			t.Errorf("Tool(%q): %v, want not found", id, err)
 		}
-		if _, err := admin.DecideTool(t.Context(), id, client.ToolDecision{State: contracts.ToolQuarantined}); contracts.CodeOf(err) == "" {
-			t.Errorf("DecideTool(%q) is no error", id)
-		}
 	}
-	v, err = admin.DecideTool(t.Context(), is.ID, client.ToolDecision{State: contracts.ToolAdmitted, Hash: is.Hash})
-	if err != nil || v.State != contracts.ToolAdmitted || v.Admitted != is.Hash || v.Diff != nil || len(v.Flags) != 2 {
+	if err := admin.DecideTools(t.Context(), contracts.ToolAdmitted, client.ToolSeen{ID: is.ID, Hash: is.Hash}); err != nil {
+		t.Fatal(err)
+	}
+	if v, err = admin.Tool(t.Context(), is.ID); err != nil || v.State != contracts.ToolAdmitted || v.Admitted != is.Hash || v.Diff != nil || len(v.Flags) != 2 {
 		t.Errorf("admitted: %+v, %v", v, err)
 	}
-	v, err = admin.DecideTool(t.Context(), "mcp:calendar:b", client.ToolDecision{State: contracts.ToolQuarantined})
-	if err != nil || v.State != contracts.ToolQuarantined || !v.Held || v.By != "admin" || v.Diff != nil {
+	if err := admin.DecideTools(t.Context(), contracts.ToolQuarantined, client.ToolSeen{ID: is.ID}, client.ToolSeen{ID: "mcp:calendar:b"}); err != nil {
+		t.Fatal(err)
+	}
+	if v, err = admin.Tool(t.Context(), "mcp:calendar:b"); err != nil || v.State != contracts.ToolQuarantined || !v.Held || v.By != "admin" || v.Diff != nil {
 		t.Errorf("put into quarantine: %+v, %v", v, err)
+	}
+	if got := states("", contracts.ToolQuarantined, false); got != oddName+" quarantined, b quarantined" {
+		t.Errorf("both in quarantine: %s", got)
 	}
 }
 

@@ -218,29 +218,34 @@ func news(a *contracts.Admission, t *contracts.Tool) contracts.ToolNews {
 	return n
 }
 
-// Decide admits a tool as it is offered, or puts it into quarantine, and returns what is known then; Compare makes a listing of that.
-// A tool that is not offered is an error with [contracts.CodeNotFound], one whose hash is not that of q one with [contracts.CodeConflict].
-func (k Known) Decide(q contracts.AdmitRequest) (Known, *contracts.Tool, error) {
-	t := k.standings()[q.Tool].Offered
-	switch {
-	case t == nil:
-		return k, nil, contracts.Errorf(contracts.CodeNotFound, "the source offers no tool %q", string(q.Tool))
-	case q.Hash != "" && q.Hash != t.Hash, q.Hash == "" && q.State == contracts.ToolAdmitted:
-		return k, nil, contracts.Errorf(contracts.CodeConflict, "hash: is %q, and the tool's is now %s: look at it again", string(q.Hash), t.Hash)
+// Decide admits tools as they are offered, or puts them into quarantine, and returns what is known then, of which Compare makes a listing,
+// and the tools as they are. A tool that is not offered is an error with [contracts.CodeNotFound], one whose hash is another one with
+// [contracts.CodeConflict]; then nothing is decided.
+func (k Known) Decide(q contracts.AdmitRequest) (Known, []contracts.ToolAt, error) {
+	all := k.standings()
+	decided := make([]contracts.ToolAt, 0, len(q.Tools))
+	for _, want := range q.Tools {
+		s := all[want.Tool]
+		switch {
+		case s.Offered == nil:
+			return k, nil, contracts.Errorf(contracts.CodeNotFound, "the source offers no tool %q", string(want.Tool))
+		case want.Hash != "" && want.Hash != s.Offered.Hash, want.Hash == "" && q.State == contracts.ToolAdmitted:
+			return k, nil, contracts.Errorf(contracts.CodeConflict, "the hash of %s is now %s and not %q: look at the tool again", want.Tool, s.Offered.Hash, string(want.Hash))
+		case q.State == contracts.ToolAdmitted:
+			s.Remark = contracts.Admission{Tool: want.Tool, Admitted: s.Offered, Offered: s.Remark.Offered, Since: s.Remark.Since, Flags: s.Remark.Flags}
+		default:
+			s.Remark.Tool, s.Remark.Held, s.Remark.By = want.Tool, true, q.By
+		}
+		all[want.Tool] = s
+		decided = append(decided, contracts.ToolAt{Tool: want.Tool, Hash: s.Offered.Hash})
 	}
-	remarks := slices.Clone(k.Remarks.Tools)
-	i := slices.IndexFunc(remarks, func(a contracts.Admission) bool { return a.Tool == q.Tool })
-	if i < 0 {
-		i, remarks = len(remarks), append(remarks, contracts.Admission{Tool: q.Tool})
+	k.Remarks = contracts.Admissions{}
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		if r := all[id].Remark; r.Tool != "" {
+			k.Remarks.Tools = append(k.Remarks.Tools, r)
+		}
 	}
-	a := &remarks[i]
-	if q.State == contracts.ToolAdmitted {
-		*a = contracts.Admission{Tool: q.Tool, Admitted: t, Offered: a.Offered, Since: a.Since, Flags: a.Flags}
-	} else {
-		a.Held, a.By = true, q.By
-	}
-	k.Remarks.Tools = remarks
-	return k, t, nil
+	return k, decided, nil
 }
 
 // same reports whether two tools say the same: the order of members in their schemas is no matter.

@@ -134,12 +134,12 @@ func TestDecide(t *testing.T) {
 		a, next := tool("a", "old?"), tool("a", "new?")
 		r := story(mode, listing(a))
 		if used, _ := states(r); mode == contracts.AdmissionQuarantine && len(used) == 0 {
-			r = decide(t, r, mode, contracts.AdmitRequest{Tool: a.ID, Hash: a.Hash, State: contracts.ToolAdmitted, By: "ann"})
+			r = decide(t, r, mode, contracts.AdmitRequest{Tools: []contracts.ToolAt{{Tool: a.ID, Hash: a.Hash}}, State: contracts.ToolAdmitted, By: "ann"})
 		}
 		if used, _ := states(r); !slices.Equal(used, []string{"a: old?"}) {
 			t.Errorf("%s: once admitted: %q", mode, used)
 		}
-		r = decide(t, r, mode, contracts.AdmitRequest{Tool: a.ID, State: contracts.ToolQuarantined, By: "ann"})
+		r = decide(t, r, mode, contracts.AdmitRequest{Tools: []contracts.ToolAt{{Tool: a.ID}}, State: contracts.ToolQuarantined, By: "ann"})
 		for _, l := range []*contracts.Listing{listing(a), listing(), listing(next)} { // whatever the source does
 			r = r.Compare(mode, l, suspicious, time.Now())
 			if used, _ := states(r); len(used) != 0 || r.Remarks.Tools[0].By != "ann" {
@@ -147,18 +147,18 @@ func TestDecide(t *testing.T) {
 			}
 		}
 		for _, q := range []contracts.AdmitRequest{
-			{Tool: a.ID, Hash: a.Hash, State: contracts.ToolAdmitted}, // not what is offered now
-			{Tool: a.ID, State: contracts.ToolAdmitted},
-			{Tool: a.ID, Hash: a.Hash, State: contracts.ToolQuarantined},
+			{Tools: []contracts.ToolAt{{Tool: a.ID, Hash: a.Hash}}, State: contracts.ToolAdmitted}, // not what is offered now
+			{Tools: []contracts.ToolAt{{Tool: a.ID}}, State: contracts.ToolAdmitted},
+			{Tools: []contracts.ToolAt{{Tool: a.ID, Hash: a.Hash}}, State: contracts.ToolQuarantined},
 		} {
 			if _, _, err := r.Decide(q); contracts.CodeOf(err) != contracts.CodeConflict {
 				t.Errorf("%s: Decide(%+v) = %v, want a conflict", mode, q, err)
 			}
 		}
-		if _, _, err := r.Decide(contracts.AdmitRequest{Tool: "mcp:odd:none", Hash: a.Hash, State: contracts.ToolAdmitted}); contracts.CodeOf(err) != contracts.CodeNotFound {
+		if _, _, err := r.Decide(contracts.AdmitRequest{Tools: []contracts.ToolAt{{Tool: "mcp:odd:none", Hash: a.Hash}}, State: contracts.ToolAdmitted}); contracts.CodeOf(err) != contracts.CodeNotFound {
 			t.Errorf("%s: Decide of no tool = %v", mode, err)
 		}
-		r = decide(t, r, mode, contracts.AdmitRequest{Tool: a.ID, Hash: next.Hash, State: contracts.ToolAdmitted, By: "ann"})
+		r = decide(t, r, mode, contracts.AdmitRequest{Tools: []contracts.ToolAt{{Tool: a.ID, Hash: next.Hash}}, State: contracts.ToolAdmitted, By: "ann"})
 		r = r.Compare(mode, listing(next), suspicious, time.Now())
 		if used, said := states(r); !slices.Equal(used, []string{"a: new?"}) || said["a"] != "" && said["a"] != "admitted" || len(r.News) != 0 {
 			t.Errorf("%s: admitted again: %q, %v, news %v", mode, used, said, r.News)
@@ -169,7 +169,7 @@ func TestDecide(t *testing.T) {
 func TestGoneToolsAreForgottenInTheEnd(t *testing.T) {
 	held := tool("held", "old")
 	r := story(contracts.AdmissionQuarantine, listing(held))
-	r = decide(t, r, contracts.AdmissionQuarantine, contracts.AdmitRequest{Tool: held.ID, State: contracts.ToolQuarantined})
+	r = decide(t, r, contracts.AdmissionQuarantine, contracts.AdmitRequest{Tools: []contracts.ToolAt{{Tool: held.ID}}, State: contracts.ToolQuarantined})
 	for round := range 3 {
 		var tools []contracts.Tool
 		for i := range 8000 {
