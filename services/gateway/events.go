@@ -49,20 +49,22 @@ func (a *api) events(ctx context.Context, t contracts.TenantID, run, after strin
 	}
 	// The slot is free again when the request ends, whatever becomes of the stream.
 	context.AfterFunc(ctx, func() { <-a.streams })
-	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{contracts.RunEvents(t, rec.ID)}, DeliverPolicy: jetstream.DeliverAllPolicy, InactiveThreshold: time.Minute}
+	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{contracts.RunEvents(t, rec.ID)}, DeliverPolicy: jetstream.DeliverAllPolicy}
 	if last > 0 {
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, last+1
 	}
-	consumer, err := a.bus.JS.OrderedConsumer(ctx, contracts.StreamEvents, cfg)
+	consumer, done, err := a.bus.Read(ctx, contracts.StreamEvents, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("follow the events of %s: %w", rec.ID, err)
 	}
 	messages, err := consumer.Messages()
 	if err != nil {
+		done()
 		return nil, fmt.Errorf("follow the events of %s: %w", rec.ID, err)
 	}
 	view := viewOf(principalOf(ctx))
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		defer done()
 		_, w := humago.Unwrap(hc)
 		a.stream(ctx, w, messages, view)
 	}}, nil

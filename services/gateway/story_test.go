@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolcrib/toolcrib/internal/kit/natstest"
 	"github.com/toolcrib/toolcrib/pkg/client"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 	"github.com/toolcrib/toolcrib/services/gateway"
@@ -53,6 +54,18 @@ func TestEvents(t *testing.T) {
 			t.Errorf("event %d has the sequence %d after %d", i, e.Seq, events[i-1].Seq)
 		}
 	}
+	natstest.Eventually(t, "the stream's consumer is gone", func() bool {
+		s, err := w.bus.JS.Stream(t.Context(), contracts.StreamEvents)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range s.ConsumerNames(t.Context()).Name() {
+			if c, err := s.Consumer(t.Context(), name); err == nil && c.CachedInfo().Config.Durable == "" {
+				return false
+			}
+		}
+		return true
+	})
 	want := []string{"run.requested", "run.planned", "search", "call.requested", "call.running", "call.finished", "run.closed"}
 	if d := cmp.Diff(want, types); d != "" {
 		t.Fatalf("events (-want +got):\n%s", d)

@@ -18,10 +18,11 @@ func (s *Service) stored(ctx context.Context, t contracts.TenantID, r contracts.
 	if after > 0 {
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, after+1
 	}
-	c, err := s.bus.JS.OrderedConsumer(ctx, contracts.StreamEvents, cfg)
+	c, done, err := s.bus.Read(ctx, contracts.StreamEvents, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("read the events of %s: %w", r, err)
 	}
+	defer done()
 	info, err := c.Info(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the events of %s: %w", r, err)

@@ -142,6 +142,29 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// The server keeps a limited number of consumers: who read a run's events leaves none behind.
+func TestReadersLeaveNoConsumers(t *testing.T) {
+	b := start(t)
+	run := contracts.NewRunID()
+	events, _ := story(run)
+	publish(t, b, events...)
+	for range 5 {
+		if _, err := ask(t, b, tenant, run); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bus.Ask[contracts.LogAnswer](t.Context(), b, tenant, contracts.VerbLog, contracts.LogRequest{Run: run, After: 1 << 40}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	natstest.Eventually(t, "there is but the consumer of the service", func() bool {
+		s, err := b.JS.Stream(t.Context(), contracts.StreamEvents)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.CachedInfo().State.Consumers == 1
+	})
+}
+
 func TestLogPages(t *testing.T) {
 	b := start(t)
 	run := contracts.NewRunID()
