@@ -61,6 +61,13 @@ test: npm engine bin/testsum ## run all tests with the race detector
 policies: engine ## compare what 1,000 random policies show with worlds in which the hidden tools never existed
 	cd cmd/toolcrib && go test -count=1 -timeout 60m -run '^TestHiddenToolsNeverExisted$$' -policies 1000 .
 
+# How often a call is killed at each step of its life.
+ROUNDS = 20
+
+.PHONY: crash
+crash: engine ## kill executors at every step of a call, and the one process, ROUNDS times each, and print what came of the calls
+	cd services/executor && go test -count=1 -timeout 4h -v -run '^TestCrashMatrix$$' . -rounds $(ROUNDS)
+
 .PHONY: lint
 lint: bin/staticcheck ## gofmt, vet and staticcheck
 	@files=$$(gofmt -l $(MODULES)); if [ -n "$$files" ]; then echo "gofmt -w is needed for:"; echo "$$files"; exit 1; fi

@@ -30,7 +30,7 @@ const (
 func executorMain(url, path string) {
 	err := func() error {
 		ctx := context.Background()
-		b, err := bus.Open(ctx, bus.Config{URL: url}, nil)
+		b, err := bus.Open(ctx, bus.Config{URL: url, Lost: shortLease}, nil)
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func executorMain(url, path string) {
 }
 
 // openWorld is a world whose bus other processes can reach.
-func openWorld(t *testing.T) (*world, string) {
+func openWorld(t testing.TB) (*world, string) {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{JetStream: true, StoreDir: t.TempDir(), Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true})
 	if err != nil {
@@ -62,7 +62,7 @@ func openWorld(t *testing.T) (*world, string) {
 	if !s.ReadyForConnections(20 * time.Second) {
 		t.Fatal("nats-server is not ready")
 	}
-	b, err := bus.Open(t.Context(), bus.Config{URL: s.ClientURL()}, nil)
+	b, err := bus.Open(t.Context(), bus.Config{URL: s.ClientURL(), Lost: shortLease}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,9 +121,7 @@ func TestAKilledExecutorsCallIsRepeatedWhereThatIsAllowed(t *testing.T) {
 	kill := w.process(url, s)
 	w.ready("mcp:odd")
 	run := w.open(contracts.RunRequest{})
-	q := callOf("mcp:odd:sleep", `{"ms":1000}`)
-	q.Deadline = time.Now().Add(2 * time.Minute) // what the killed one held unsettled comes again after half a minute
-	p := w.start(run, q)
+	p := w.start(run, callOf("mcp:odd:sleep", `{"ms":1000}`))
 	natstest.Eventually(t, "the tool runs", func() bool { return w.counted("call sleep ") == 1 })
 	kill()
 	w.executor(s, func(c *Config) { c.Lease = shortLease })

@@ -38,6 +38,9 @@ type Config struct {
 	// Keeps names the streams and buckets that this service brings up to what it wants of them, where they exist; nil means all. Of the others
 	// it only makes those that are missing.
 	Keeps []string
+	// Lost bounds how long the server waits for a word about a message that a consumer has, before it gives it to another; 0 leaves it to
+	// each consumer, see [Consumer]. All replicas of a service have to agree.
+	Lost time.Duration
 	// Listen is an address of this machine alone, such as 127.0.0.1:4222, at which the embedded server lets Guests in; empty opens no port.
 	Listen string
 	Guests []Guest
@@ -56,6 +59,7 @@ type Bus struct {
 	JS       jetstream.JetStream
 	log      *slog.Logger
 	replicas int
+	lost     time.Duration
 	keeps    []string
 	server   *server.Server
 	lock     *flock.Flock
@@ -78,7 +82,7 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (_ *Bus, err error)
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	b := &Bus{log: log, replicas: max(cfg.Replicas, 1), keeps: cfg.Keeps, troubles: map[string]error{}, again: make(chan struct{})}
+	b := &Bus{log: log, replicas: max(cfg.Replicas, 1), lost: cfg.Lost, keeps: cfg.Keeps, troubles: map[string]error{}, again: make(chan struct{})}
 	b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {

@@ -89,6 +89,9 @@ const heartbeat = 5 * time.Second
 func (b *Bus) Consume(ctx context.Context, c Consumer, h Handler) error {
 	c.Workers = cmp.Or(c.Workers, 16)
 	c.Lost = cmp.Or(c.Lost, defaultLost)
+	if b.lost > 0 {
+		c.Lost = min(c.Lost, b.lost)
+	}
 	f := &follower{
 		settler: &settler{bus: b, log: b.log.With("consumer", c.Durable), durable: c.Durable, stream: c.Stream, maxTries: cmp.Or(c.MaxTries, 8), lost: c.Lost},
 		name:    "consumer " + c.Durable, c: c, handler: h, slots: make(chan struct{}, c.Workers),

@@ -200,6 +200,8 @@ func (s *server) call(m message, stop <-chan struct{}) {
 	switch m.Params.Name {
 	case "echo":
 		s.text(m.ID, args.Text)
+	case "once", "often", "asks": // listed by who wants it
+		s.text(m.ID, "done")
 	case "fail":
 		s.reply(m.ID, `{"content":[{"type":"text","text":"it did not work"}],"isError":true}`)
 	case "rpcerror":
