@@ -7,7 +7,6 @@ import (
 	"github.com/toolcrib/toolcrib/internal/core/approvals"
 	"github.com/toolcrib/toolcrib/internal/core/names"
 	"github.com/toolcrib/toolcrib/internal/core/policy"
-	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
@@ -134,28 +133,6 @@ func (s *Service) decided(ctx context.Context, key contracts.Key, rec *contracts
 		return ignoreMoved(err)
 	}
 	return s.advance(ctx, key)
-}
-
-// hearDecisions wakes calls whose approvals have their end, until ctx is done.
-func (s *Service) hearDecisions(ctx context.Context) error {
-	return s.bus.Consume(ctx, bus.Consumer{
-		Stream: contracts.StreamEvents, Durable: s.Name() + "-decisions", Filters: []string{contracts.AllApprovalsDecided, contracts.AllApprovalsEnded},
-	}, bus.EventHandler(func(ctx context.Context, subject contracts.Subject, e contracts.Event, m bus.Message) error {
-		var call contracts.CallID
-		switch e := e.(type) {
-		case contracts.ApprovalDecided:
-			call = e.Call
-		case contracts.ApprovalEnded:
-			call = e.Call
-		default:
-			return nil
-		}
-		err := s.bus.Wake(ctx, contracts.CallKey(subject.Tenant, subject.Run, call), m.Subject)
-		if contracts.CodeOf(err) == contracts.CodeRateLimited {
-			return bus.Later(time.Second)
-		}
-		return err
-	}))
 }
 
 // asks notes what has to be asked before j is made, by policy and by hooks. It returns the outcome of a call for which that cannot be.

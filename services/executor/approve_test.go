@@ -231,6 +231,57 @@ func TestACancelledCallIsNotDecided(t *testing.T) {
 	}
 }
 
+// Nobody is left to be asked about a call that has ended, however it did, also where the record of the call does not know that it asked.
+func TestTheApprovalOfAnEndedCallIsVoid(t *testing.T) {
+	w := newApproving(t, contracts.ApprovalTerms{})
+	w.executor(servers{"odd": w.server()})
+	w.ready("mcp:odd")
+	run := w.open(contracts.RunRequest{})
+	void := func(what string, id contracts.CallID) {
+		t.Helper()
+		natstest.Eventually(t, what, func() bool {
+			a, err := w.desk.Get(t.Context(), tenant, contracts.ApprovalOf(id))
+			return err == nil && a.State == contracts.ApprovalStateVoid && a.Reason == approvals.CallEnded
+		})
+	}
+	p := w.start(run, callOf("mcp:odd:echo", `{"text":"a"}`))
+	w.asked(p)
+	if err := w.caller.Cancel(t.Context(), tenant, run, p.ID); err != nil {
+		t.Fatal(err)
+	}
+	void("the approval of a cancelled call is void", p.ID)
+
+	call := &contracts.Call{ID: contracts.NewCallID(), Run: run, Tool: "mcp:odd:nothing", State: contracts.CallStateRequested, Requested: time.Now()}
+	must(w.desk.Ask(t.Context(), tenant, approvals.Question{Call: call, Tool: contracts.ToolRef{ID: "mcp:odd:echo"}}))
+	q := callOf(call.Tool, `{}`)
+	q.ID = call.ID
+	w.call(run, q)
+	void("the approval of a call that could not be made is void", call.ID)
+}
+
+// A run that has its end, by whoever or by time, takes its calls along.
+func TestCallsEndWithTheirRun(t *testing.T) {
+	w := newApproving(t, contracts.ApprovalTerms{})
+	w.executor(servers{"odd": w.server()})
+	w.ready("mcp:odd")
+	run, other := w.open(contracts.RunRequest{}), w.open(contracts.RunRequest{})
+	runs := w.start(run, callOf("mcp:odd:hang", `{}`))
+	waits := w.start(run, callOf("mcp:odd:echo", `{"text":"a"}`))
+	stays := w.start(other, callOf("mcp:odd:sleep", `{"ms":1000}`))
+	w.asked(waits)
+	natstest.Eventually(t, "the tools run", func() bool { return w.counted("call hang ") == 1 && w.counted("call sleep ") == 1 })
+	must(w.runs.Transition(t.Context(), contracts.RunKey(tenant, run), func(r *contracts.Run) ([]contracts.Event, error) {
+		r.State, r.Ending = contracts.RunStateClosed, contracts.EndingExpired
+		return []contracts.Event{contracts.RunClosed{At: time.Now(), Run: run, Ending: r.Ending}}, nil
+	}))
+	w.ended(runs, contracts.StatusCancelled, contracts.CodeCancelled, contracts.SideEffectsUnknown)
+	w.ended(waits, contracts.StatusCancelled, contracts.CodeCancelled, contracts.SideEffectsNone)
+	natstest.Eventually(t, "the approval is void", func() bool {
+		return must(w.desk.Get(t.Context(), tenant, contracts.ApprovalOf(waits.ID))).State == contracts.ApprovalStateVoid
+	})
+	w.ended(stays, contracts.StatusOK, "", "")
+}
+
 func openApprovals(w *approving) (*store.Table[contracts.Approval, *contracts.Approval], error) {
 	return store.OpenTable[contracts.Approval](w.Context(), w.bus, contracts.BucketApprovals)
 }

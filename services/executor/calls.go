@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolcrib/toolcrib/internal/core/approvals"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
@@ -233,8 +234,21 @@ func (s *Service) look(ctx context.Context, key contracts.Key, rec *contracts.Ca
 			return wait + leaseSlack, nil
 		}
 		return s.cfg.Lease, s.wakeAgain(ctx, key)
+	case contracts.CallStateFinished:
+		if rec.Approval != "" || rec.Attempt == 0 { // it may have asked, and died before that was in its record
+			return 0, s.withdraw(ctx, key.Tenant(), rec)
+		}
 	}
 	return 0, nil
+}
+
+// withdraw ends the approval that a finished call still asks for.
+func (s *Service) withdraw(ctx context.Context, t contracts.TenantID, rec *contracts.Call) error {
+	_, err := s.approvals.Void(ctx, t, contracts.ApprovalOf(rec.ID), approvals.CallEnded)
+	if contracts.CodeOf(err) == contracts.CodeNotFound {
+		return nil
+	}
+	return err
 }
 
 // wakeAgain wakes an executor. A queue that is full will have one come by in any case.

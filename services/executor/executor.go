@@ -226,7 +226,7 @@ func (s *Service) Run(ctx context.Context) error {
 	working.Add(2)
 	idle := make(chan struct{}) // closed once no call runs any more
 	go func() { working.Wait(); close(idle) }()
-	err := run.Group(ctx, s.state.Run, s.listings.run, s.serve, s.listen, s.hearPlugins, s.hearDecisions, s.sweep,
+	err := run.Group(ctx, s.state.Run, s.listings.run, s.serve, s.listen, s.hearPlugins, s.hear, s.sweep,
 		func(ctx context.Context) error {
 			defer working.Done()
 			return s.dispatch(ctx)

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
@@ -110,4 +112,29 @@ func (s *Service) listen(ctx context.Context) error {
 	defer closed.Unsubscribe()
 	<-ctx.Done()
 	return nil
+}
+
+// hear wakes calls whose approvals have their end, and ends those whose run has, until ctx is done.
+func (s *Service) hear(ctx context.Context) error {
+	return s.bus.Consume(ctx, bus.Consumer{
+		Stream: contracts.StreamEvents, Durable: s.Name() + "-decisions",
+		Filters: []string{contracts.AllApprovalsDecided, contracts.AllApprovalsEnded, contracts.AllRunClosed},
+	}, bus.EventHandler(func(ctx context.Context, subject contracts.Subject, e contracts.Event, m bus.Message) error {
+		var call contracts.CallID
+		switch e := e.(type) {
+		case contracts.RunClosed:
+			return s.caller.CancelRun(ctx, subject.Tenant, subject.Run)
+		case contracts.ApprovalDecided:
+			call = e.Call
+		case contracts.ApprovalEnded:
+			call = e.Call
+		default:
+			return nil
+		}
+		err := s.bus.Wake(ctx, contracts.CallKey(subject.Tenant, subject.Run, call), m.Subject)
+		if contracts.CodeOf(err) == contracts.CodeRateLimited {
+			return bus.Later(time.Second)
+		}
+		return err
+	}))
 }

@@ -119,7 +119,7 @@ func (s *Service) open(ctx context.Context, cfg Config) (*runDesk, *callDesk, *p
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	runs := &runDesk{bus: s.bus, table: table, calls: callTable, caller: caller, bodies: desk, library: library, lifetime: cfg.RunLifetime, patience: planWithin, log: s.log}
+	runs := &runDesk{bus: s.bus, table: table, calls: callTable, library: library, lifetime: cfg.RunLifetime, patience: planWithin, log: s.log}
 	return runs, &callDesk{
 		bus: s.bus, runs: runs, caller: caller, bodies: desk, live: s.live, outputs: shelf, approvals: deciding,
 		timeouts: cfg.callTimeout, repeats: newRepeats(), stopping: s.stopping, log: s.log,

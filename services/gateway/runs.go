@@ -11,8 +11,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/toolcrib/toolcrib/internal/core/bodies"
-	"github.com/toolcrib/toolcrib/internal/core/calls"
 	"github.com/toolcrib/toolcrib/internal/core/catalogue"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/internal/kit/store"
@@ -36,8 +34,6 @@ type runDesk struct {
 	bus      *bus.Bus
 	table    *runTable
 	calls    *store.Table[contracts.Call, *contracts.Call]
-	caller   *calls.Caller
-	bodies   *bodies.Desk
 	library  *catalogue.Library
 	lifetime time.Duration
 	patience time.Duration // for a plan, beyond the wait for sources
@@ -173,28 +169,16 @@ func summary(rec *contracts.Run) client.RunSummary {
 	return s
 }
 
-// close ends a run and the bodies and calls of it that are still on their way. One that has ended stays as it is.
+// close ends a run; who has calls and bodies of it ends these. One that has ended stays as it is.
 func (d *runDesk) close(ctx context.Context, t contracts.TenantID, id contracts.RunID) error {
-	key := contracts.RunKey(t, id)
-	if err := d.end(ctx, key, contracts.EndingClosed); err != nil {
+	if err := d.end(ctx, contracts.RunKey(t, id), contracts.EndingClosed); err != nil {
 		return err
 	}
 	timer, _ := contracts.RunExpiryTimer(t, id)
 	if err := d.bus.Unschedule(ctx, timer); err != nil {
 		d.log.Warn("timer not removed", "run", id, "err", err) // it will find the run closed
 	}
-	err := d.bodies.CancelRun(ctx, t, id)
-	var running []contracts.CallID
-	err = errors.Join(err, d.calls.List(ctx, string(key)+".>", func(_ contracts.Key, c *contracts.Call) error {
-		if c.State != contracts.CallStateFinished {
-			running = append(running, c.ID)
-		}
-		return nil
-	}))
-	for _, c := range running {
-		err = errors.Join(err, d.caller.Cancel(ctx, t, id, c))
-	}
-	return err
+	return nil
 }
 
 var errEnded = errors.New("the run has ended")

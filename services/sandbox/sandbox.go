@@ -136,6 +136,7 @@ func (s *Service) Run(ctx context.Context) error {
 			return s.bus.Serve(ctx, s.Name(), bus.Answers(contracts.VerbBody, s.take), bus.Answers(contracts.VerbSandbox, s.status))
 		},
 		func(ctx context.Context) error { return s.desk.Sweep(ctx, s.bury) },
+		s.hear,
 	)
 	s.stop()
 	end()
@@ -146,6 +147,15 @@ func (s *Service) Run(ctx context.Context) error {
 		err = e
 	}
 	return err
+}
+
+// hear ends the bodies of runs that are closed, wherever they are, until ctx is done.
+func (s *Service) hear(ctx context.Context) error {
+	return s.bus.Consume(ctx, bus.Consumer{
+		Stream: contracts.StreamEvents, Durable: s.Name() + "-closed", Filters: []string{contracts.AllRunClosed},
+	}, bus.EventHandler(func(ctx context.Context, subject contracts.Subject, _ contracts.Event, _ bus.Message) error {
+		return s.desk.CancelRun(ctx, subject.Tenant, subject.Run)
+	}))
 }
 
 // stop waits for the bodies that are here, and ends those that take too long.

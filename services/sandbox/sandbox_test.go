@@ -134,6 +134,24 @@ func TestCancelledBody(t *testing.T) {
 	})
 }
 
+// A run that has its end takes its bodies along.
+func TestBodiesEndWithTheirRun(t *testing.T) {
+	c := open(t, config(t))
+	r := c.newRun(t, tenant)
+	p := c.start(t, tenant, r, `await tools.call("slow", {}); return 1`, time.Minute)
+	call := contracts.BodyCallID(r, p.ID, 1)
+	eventually(t, "the call is there", func() bool {
+		_, err := c.caller.Get(t.Context(), contracts.CallKey(tenant, r, call))
+		return err == nil
+	})
+	if err := c.bus.Publish(t.Context(), tenant, contracts.RunClosed{At: time.Now(), Run: r, Ending: contracts.EndingExpired}); err != nil {
+		t.Fatal(err)
+	}
+	if end := ended(t, p); end.Result == nil || end.Result.Error == nil || end.Result.Error.Code != contracts.BodyCancelled {
+		t.Errorf("ended with %+v, want it cancelled", end.Result)
+	}
+}
+
 func TestFullSandboxRefuses(t *testing.T) {
 	cfg := config(t)
 	cfg.TenantBodies, cfg.Queue = 1, 1

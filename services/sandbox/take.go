@@ -114,6 +114,9 @@ func (s *Service) outcome(ctx context.Context, ticket *ticket, t contracts.Tenan
 	x, err := s.open(ctx, t, rec)
 	if err != nil {
 		ticket.drop()
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		return refused(err)
 	}
 	ending := s.pool.Run(ctx, string(t), engine.Body{

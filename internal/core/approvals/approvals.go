@@ -226,11 +226,10 @@ func (d *Desk) stillWaits(ctx context.Context, t contracts.TenantID, a *contract
 	if err == nil && rec.State != contracts.CallStateFinished {
 		return nil // it waits, or is about to
 	}
-	const why = "the call has ended meanwhile"
-	if _, err := d.Void(ctx, t, a.ID, why); err != nil {
+	if _, err := d.Void(ctx, t, a.ID, CallEnded); err != nil {
 		return err
 	}
-	return contracts.Errorf(contracts.CodeConflict, "%s", why)
+	return contracts.Errorf(contracts.CodeConflict, "%s", CallEnded)
 }
 
 // grantFor returns the grant of a decision.
@@ -264,6 +263,9 @@ func (d *Desk) grantFor(ctx context.Context, t contracts.TenantID, a *contracts.
 	}
 	return g, nil
 }
+
+// CallEnded is why an approval is void whose call ended without it.
+const CallEnded = "the call has ended meanwhile"
 
 // errSettled ends a change of an approval that has its end already.
 var errSettled = errors.New("the approval has ended")

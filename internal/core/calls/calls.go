@@ -355,4 +355,19 @@ func (c *Caller) Cancel(ctx context.Context, t contracts.TenantID, r contracts.R
 	return c.bus.Conn.Publish(contracts.CancelSubject(t, id), nil)
 }
 
+// CancelRun asks for the end of every call of a run.
+func (c *Caller) CancelRun(ctx context.Context, t contracts.TenantID, r contracts.RunID) error {
+	var going []contracts.CallID
+	err := c.calls.List(ctx, string(contracts.RunKey(t, r))+".>", func(_ contracts.Key, rec *contracts.Call) error {
+		if rec.State != contracts.CallStateFinished {
+			going = append(going, rec.ID)
+		}
+		return nil
+	})
+	for _, id := range going {
+		err = errors.Join(err, c.Cancel(ctx, t, r, id))
+	}
+	return err
+}
+
 var errUnchanged = errors.New("unchanged")
