@@ -207,7 +207,7 @@ func TestBodyIsCancelled(t *testing.T) {
 		}
 		answers <- o
 	}()
-	id := contracts.KeyedCallID(r.ID, key)
+	id := contracts.KeyedCallID(r.ID, "local", key)
 	eventually(t, "the body is there", func() bool { return c.CancelCall(t.Context(), r.ID, id) == nil })
 	o := <-answers
 	if o.CallID != id || o.Status != contracts.StatusCancelled {
@@ -236,7 +236,7 @@ func TestBodyOutlivesItsSandbox(t *testing.T) {
 	})
 	s.kill(t)
 	s = up(t, data, servers)
-	o, err := s.client().Await(t.Context(), r.ID, contracts.KeyedCallID(r.ID, key))
+	o, err := s.client().Await(t.Context(), r.ID, contracts.KeyedCallID(r.ID, "local", key))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -179,7 +179,7 @@ func TestKillAndRestart(t *testing.T) {
 		t.Fatalf("first call = %+v, %v", first, err)
 	}
 	// A call that is under way when the process dies: the tool has counted, and holds its answer back.
-	underway := contracts.KeyedCallID(run.ID, "the call under way")
+	underway := contracts.KeyedCallID(run.ID, "local", "the call under way")
 	ctx, cancel := context.WithCancel(t.Context())
 	go s.client().Call(ctx, run.ID, client.CallRequest{Name: "mcp:ops:increment_counter", Key: "the call under way", Arguments: []byte(`{"note":"underway","hold_ms":60000}`)})
 	eventually(t, "the tool counted", func() bool { return executions(t, counter, "underway") == 1 })

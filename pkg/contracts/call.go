@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// MetaCallID is where a request to a tool carries the id of its call, in MCP's _meta: the idempotency key, the same in every attempt.
+const MetaCallID = "toolcrib/callId"
+
 // A CallState is a state of a call.
 type CallState string
 

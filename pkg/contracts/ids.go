@@ -42,16 +42,20 @@ func NewRunID() RunID       { return RunID("run_" + uuid7()) }
 func NewCallID() CallID     { return CallID("call_" + uuid7()) }
 func NewSearchID() SearchID { return SearchID("srch_" + uuid7()) }
 
-// KeyedCallID returns the id of the call that a caller of a run names with an
-// idempotency key: equal keys of one run give the same call.
-func KeyedCallID(run RunID, key string) CallID {
-	sum := sha256.Sum256([]byte(string(run) + "\x00" + key))
+// KeyedCallID returns the id of the call that a principal names with an idempotency
+// key: equal keys of one principal in one run give the same call.
+func KeyedCallID(run RunID, principal, key string) CallID {
+	return callIDOf(run, strconv.Quote(principal)+"\x00"+key)
+}
+
+func callIDOf(run RunID, name string) CallID {
+	sum := sha256.Sum256([]byte(string(run) + "\x00" + name))
 	return CallID("call_" + b32(sum[:16]))
 }
 
 // BodyCallID returns the id of the step-th call, from 1, of a body: a body that is run again asks for the same calls.
 func BodyCallID(run RunID, body BodyID, step int) CallID {
-	return KeyedCallID(run, string(body)+"\x00"+strconv.Itoa(step))
+	return callIDOf(run, string(body)+"\x00"+strconv.Itoa(step))
 }
 
 // ParseBodyID returns s as a BodyID, or an [Error] with [CodeInvalid].

@@ -30,19 +30,19 @@ func TestParseRunID(t *testing.T) {
 
 func TestParseCallID(t *testing.T) {
 	check(t, contracts.ParseCallID, []string{
-		string(call), string(contracts.NewCallID()), string(contracts.KeyedCallID(run, "key")), string(contracts.KeyedCallID("", "")),
+		string(call), string(contracts.NewCallID()), string(contracts.KeyedCallID(run, "local", "key")), string(contracts.KeyedCallID("", "local", "")),
 	}, badIDs("call"))
 }
 
 func TestParseBodyID(t *testing.T) {
 	check(t, contracts.ParseBodyID, []string{
-		string(body), string(contracts.BodyOf(contracts.NewCallID())), string(contracts.BodyOf(contracts.KeyedCallID(run, "key"))),
+		string(body), string(contracts.BodyOf(contracts.NewCallID())), string(contracts.BodyOf(contracts.KeyedCallID(run, "local", "key"))),
 	}, badIDs("body"))
 }
 
 // A body and the call that brought it name each other.
 func TestBodyOf(t *testing.T) {
-	for _, id := range []contracts.CallID{call, contracts.NewCallID(), contracts.KeyedCallID(run, "key")} {
+	for _, id := range []contracts.CallID{call, contracts.NewCallID(), contracts.KeyedCallID(run, "local", "key")} {
 		b := contracts.BodyOf(id)
 		if _, err := contracts.ParseBodyID(string(b)); err != nil || b.Call() != id {
 			t.Errorf("BodyOf(%s) = %s, of the call %s; want a body's id, and the call back (%v)", id, b, b.Call(), err)
@@ -64,7 +64,7 @@ func TestBodyCallID(t *testing.T) {
 	}
 	for _, other := range []contracts.CallID{
 		contracts.BodyCallID(run, body, 2), contracts.BodyCallID(run, body, 11), contracts.BodyCallID(contracts.NewRunID(), body, 1),
-		contracts.BodyCallID(run, contracts.BodyOf(contracts.NewCallID()), 1), contracts.KeyedCallID(run, string(body)+"1"), body.Call(),
+		contracts.BodyCallID(run, contracts.BodyOf(contracts.NewCallID()), 1), contracts.KeyedCallID(run, "local", string(body)+"1"), body.Call(),
 	} {
 		if other == first {
 			t.Errorf("two calls have the one id %s", other)
@@ -133,12 +133,12 @@ func TestNewIDsDiffer(t *testing.T) {
 }
 
 func TestKeyedCallID(t *testing.T) {
-	first := contracts.KeyedCallID(run, "a")
-	if again := contracts.KeyedCallID(run, "a"); again != first {
+	first := contracts.KeyedCallID(run, "local", "a")
+	if again := contracts.KeyedCallID(run, "local", "a"); again != first {
 		t.Errorf("KeyedCallID(%s, a) = %s and %s, want the same twice", run, first, again)
 	}
 	for _, other := range []contracts.CallID{
-		contracts.KeyedCallID(run, "b"), contracts.KeyedCallID(run, ""), contracts.KeyedCallID(contracts.NewRunID(), "a"),
+		contracts.KeyedCallID(run, "local", "b"), contracts.KeyedCallID(run, "other", "a"), contracts.KeyedCallID(run, "local", ""), contracts.KeyedCallID(contracts.NewRunID(), "local", "a"),
 	} {
 		if other == first {
 			t.Errorf("two runs or keys have the one call %s", other)
@@ -254,6 +254,6 @@ func FuzzIDs(f *testing.F) {
 				t.Errorf("OwnerName(%q) = %q: %v", s, owner, err)
 			}
 		}
-		checkTokens(t, "subject", contracts.CallFinished{Run: run, Call: contracts.KeyedCallID(run, s)}.Subject(tenant), 7)
+		checkTokens(t, "subject", contracts.CallFinished{Run: run, Call: contracts.KeyedCallID(run, "local", s)}.Subject(tenant), 7)
 	})
 }

@@ -143,6 +143,10 @@ func TestALostAnswerIsRepeatedForTrustedSourcesOnly(t *testing.T) {
 	if n := w.counted("call crash_once "); rec.Outcome.Status != contracts.StatusOK || rec.Attempt != 2 || n != 2 {
 		t.Errorf("outcome %+v %+v after %d attempts and %d calls, want ok after 2", rec.Outcome, rec.Outcome.Error, rec.Attempt, n)
 	}
+	told, _ := os.ReadFile(w.counter)
+	if n := strings.Count(string(told), fmt.Sprintf("%q:%q", contracts.MetaCallID, rec.ID)); n != 2 {
+		t.Errorf("%d of 2 attempts tell the tool that they are %s:\n%s", n, rec.ID, told)
+	}
 	if rec = w.call(run, callOf("mcp:not:crash_once", `{}`)); rec.Outcome.Error == nil || rec.Outcome.Error.Code != contracts.CodeOutcomeUnknown || rec.Attempt != 1 {
 		t.Errorf("outcome %+v after %d attempts, want %s after 1", rec.Outcome, rec.Attempt, contracts.CodeOutcomeUnknown)
 	}

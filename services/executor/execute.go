@@ -143,7 +143,7 @@ func (s *Service) callTool(ctx context.Context, j *job, l *link) (_ *contracts.R
 	if j.entry.ID == outputs.ReadID {
 		return s.read(ctx, j)
 	}
-	meta := map[string]string{"toolcrib/callId": string(j.call.ID)}
+	meta := map[string]string{contracts.MetaCallID: string(j.call.ID)}
 	if parent := trace.Parent(ctx); parent != "" {
 		meta["traceparent"] = parent
 	}

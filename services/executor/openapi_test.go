@@ -219,11 +219,14 @@ func TestOpenAPIRefresh(t *testing.T) {
 func TestOpenAPIRetries(t *testing.T) {
 	w := newWorld(t)
 	var seen atomic.Int32
+	keys := make(chan string, 10)
 	ts := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/openapi.yaml" {
-			io.WriteString(rw, "openapi: 3.1.0\ninfo: {title: T, version: '1'}\npaths: {/a: {get: {operationId: get, responses: {}}, put: {operationId: put, responses: {}}, post: {operationId: post, responses: {}}}}\n")
+			io.WriteString(rw, "openapi: 3.1.0\ninfo: {title: T, version: '1'}\npaths: {/a: {get: {operationId: get, responses: {}}, put: {operationId: put, responses: {}}, post: {operationId: post, responses: {}}}, "+
+				"/b: {post: {operationId: keyed, parameters: [{name: Idempotency-Key, in: header, schema: {type: string}}], responses: {}}}}\n")
 			return
 		}
+		keys <- r.Header.Get("Idempotency-Key")
 		if seen.Add(1) == 1 {
 			conn, _, err := rw.(http.Hijacker).Hijack()
 			if err == nil {
@@ -244,11 +247,28 @@ func TestOpenAPIRetries(t *testing.T) {
 		"plugin:trusted:put":  {contracts.StatusOK, 2},
 		"plugin:trusted:post": {contracts.StatusError, 1},
 		"plugin:other:put":    {contracts.StatusError, 1},
+		"plugin:other:keyed":  {contracts.StatusError, 1},
 	} {
 		seen.Store(0)
-		o := w.call(run, calls.Request{Tool: tool, Args: json.RawMessage(`{}`)}).Outcome
+		args := `{}`
+		if strings.HasSuffix(tool, ":keyed") {
+			args = `{"Idempotency-Key":"mine"}`
+		}
+		rec := w.call(run, calls.Request{Tool: tool, Args: json.RawMessage(args)})
+		o := rec.Outcome
 		if o.Status != want.status || seen.Load() != want.times {
 			t.Errorf("%s: %s after %d requests, want %s after %d", tool, o.Status, seen.Load(), want.status, want.times)
+		}
+		key := string(rec.ID)
+		if strings.HasSuffix(tool, ":get") {
+			key = "" // which changes nothing
+		} else if args != `{}` {
+			key = "mine"
+		}
+		for range want.times {
+			if got := <-keys; got != key {
+				t.Errorf("%s: Idempotency-Key %q, want %q in every attempt", tool, got, key)
+			}
 		}
 	}
 }

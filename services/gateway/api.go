@@ -235,7 +235,7 @@ func callAnswer(ca *client.CallAnswer, err error) (*callResponse, error) {
 func (a *api) registerCalls(r *routes) {
 	type request struct {
 		Run    string   `path:"run" doc:"The run's id."`
-		Key    string   `header:"Idempotency-Key" maxLength:"255" doc:"Equal keys in a run are the same call, made once."`
+		Key    string   `header:"Idempotency-Key" maxLength:"255" doc:"Equal keys of one principal in a run are the same call, made once: sent again, its answer comes again. 409 where it is another call."`
 		Prefer []string `header:"Prefer" doc:"wait=N: seconds to wait for the end of the call, 0 to 300. Default 30."`
 		Body   client.CallRequest
 	}
@@ -245,7 +245,8 @@ func (a *api) registerCalls(r *routes) {
 			if err != nil {
 				return nil, err
 			}
-			ca, err := a.calls.call(ctx, principalOf(ctx).tenant, in.Run, call{name: in.Body.Name, args: in.Body.Arguments, key: in.Key, wait: wait})
+			who := principalOf(ctx)
+			ca, err := a.calls.call(ctx, who.tenant, in.Run, call{name: in.Body.Name, args: in.Body.Arguments, by: who.name, key: in.Key, wait: wait})
 			if err == nil {
 				ca.ID = in.Body.ID
 			}

@@ -50,7 +50,7 @@ func tooLarge(c *controlCall, size int) (*contracts.Outcome, error) {
 func (d *callDesk) startBody(ctx context.Context, t contracts.TenantID, run contracts.RunID, r bodies.Request, q call) (*client.CallAnswer, error) {
 	id := contracts.NewCallID()
 	if q.key != "" {
-		id = contracts.KeyedCallID(run, q.key)
+		id = contracts.KeyedCallID(run, q.by, q.key)
 		if err := absent(d.runs.calls.Get(ctx, contracts.CallKey(t, run, id))); err != nil {
 			return nil, err
 		}

@@ -244,7 +244,7 @@ func TestBodyIdempotency(t *testing.T) {
 	run := w.openRun(t, client.RunOptions{}).ID
 	_, first := w.exec(t, run, "return 1", "Idempotency-Key", "k1")
 	_, again := w.exec(t, run, "return 1", "Idempotency-Key", "k1")
-	if d := cmp.Diff(first, again); d != "" || first.CallID != contracts.KeyedCallID(run, "k1") {
+	if d := cmp.Diff(first, again); d != "" || first.CallID != contracts.KeyedCallID(run, "local", "k1") {
 		t.Errorf("equal keys are two bodies:\n%s", d)
 	}
 	w.callIn(t, run, `{"name":"create_event"}`, "Idempotency-Key", "k2")

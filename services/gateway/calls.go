@@ -36,6 +36,7 @@ type callDesk struct {
 type call struct {
 	name string
 	args json.RawMessage
+	by   string        // the principal, to whom key belongs
 	key  string        // the caller's idempotency key, "" for none
 	wait time.Duration // for the end of it
 	// patient has the wait go on when the service is told to stop, for a caller who cannot look again.
@@ -81,7 +82,7 @@ func (d *callDesk) call(ctx context.Context, t contracts.TenantID, run string, q
 // start has a catalogued tool called and waits for the end of it.
 func (d *callDesk) start(ctx context.Context, t contracts.TenantID, run contracts.RunID, r calls.Request, q call) (*client.CallAnswer, error) {
 	if q.key != "" {
-		r.ID = contracts.KeyedCallID(run, q.key)
+		r.ID = contracts.KeyedCallID(run, q.by, q.key)
 		if err := d.noBody(ctx, contracts.BodyKey(t, run, contracts.BodyOf(r.ID))); err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -293,7 +294,7 @@ func TestIdempotencyKey(t *testing.T) {
 	body := `{"name":"create_event","arguments":{"text":"once"}}`
 	_, first := w.callIn(t, run, body, "Idempotency-Key", "k1")
 	_, again := w.callIn(t, run, body, "Idempotency-Key", "k1")
-	if d := cmp.Diff(first, again); d != "" || first.CallID != contracts.KeyedCallID(run, "k1") {
+	if d := cmp.Diff(first, again); d != "" || first.CallID != contracts.KeyedCallID(run, "local", "k1") {
 		t.Errorf("equal keys are two calls:\n%s", d)
 	}
 	if _, a := w.callIn(t, other, body, "Idempotency-Key", "k1"); a.CallID == first.CallID {
@@ -302,12 +303,15 @@ func TestIdempotencyKey(t *testing.T) {
 	if _, a := w.callIn(t, run, body); a.CallID == first.CallID {
 		t.Error("a call without a key is one with a key")
 	}
+	if _, a := w.callIn(t, other, body, "Idempotency-Key", "k1", "Authorization", "Bearer "+adminToken); a.CallID != contracts.KeyedCallID(other, "admin", "k1") {
+		t.Error("the key of somebody else is not a key of their own")
+	}
 	a := w.do(t, "POST", "/v1/runs/"+string(run)+"/calls", `{"name":"create_event","arguments":{"text":"other"}}`, "Idempotency-Key", "k1")
 	if p := a.problem(t); a.status != 409 || p.Code != contracts.CodeConflict || !strings.Contains(p.Detail, "Idempotency-Key") {
 		t.Errorf("the key of another call = %d %s, want 409 that names Idempotency-Key", a.status, a.body)
 	}
 	_, viaTool := w.callIn(t, run, `{"name":"tool_call","arguments":{"id":"create_event"}}`, "Idempotency-Key", "k2")
-	if viaTool.CallID != contracts.KeyedCallID(run, "k2") {
+	if viaTool.CallID != contracts.KeyedCallID(run, "local", "k2") {
 		t.Errorf("tool_call with a key has the id %s, want that of the key", viaTool.CallID)
 	}
 	n := 0
@@ -318,6 +322,42 @@ func TestIdempotencyKey(t *testing.T) {
 	table.List(t.Context(), "local."+string(run)+".>", func(contracts.Key, *contracts.Call) error { n++; return nil })
 	if n != 3 {
 		t.Errorf("there are %d calls, want 3", n)
+	}
+}
+
+// However often and wherever a call with a key is asked for, before its end and after, it is one call.
+func TestAKeyIsOneCallEverywhere(t *testing.T) {
+	w := open(t, gateway.Config{})
+	doors := []*world{w, openOn(t, w.bus, w.standIns, gateway.Config{})}
+	run := w.openRun(t, client.RunOptions{}).ID
+	const body = `{"name":"calendar__slow"}`
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			a := doors[i%2].do(t, "POST", "/v1/runs/"+string(run)+"/calls", body, "Idempotency-Key", "k", "Prefer", "wait=0")
+			if got := decode[client.CallAnswer](t, a); a.status != 202 || got.CallID != contracts.KeyedCallID(run, "local", "k") {
+				t.Errorf("asked for again: %d %s, want 202 and the one call", a.status, a.body)
+			}
+		})
+	}
+	wg.Wait()
+	calls := 0
+	w.calls.List(t.Context(), "local."+string(run)+".>", func(contracts.Key, *contracts.Call) error { calls++; return nil })
+	if calls != 1 {
+		t.Errorf("there are %d calls, want 1", calls)
+	}
+	id := contracts.KeyedCallID(run, "local", "k")
+	w.do(t, "DELETE", "/v1/runs/"+string(run)+"/calls/"+string(id), "")
+	end, err := w.client.Await(t.Context(), run, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, door := range doors {
+		a := door.do(t, "POST", "/v1/runs/"+string(run)+"/calls", body, "Idempotency-Key", "k")
+		got := decode[client.CallAnswer](t, a)
+		if d := cmp.Diff(end, &got); a.status != 200 || d != "" {
+			t.Errorf("asked for after its end: %d, %s", a.status, d)
+		}
 	}
 }
 

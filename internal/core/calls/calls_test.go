@@ -88,7 +88,7 @@ func TestStartAndAwait(t *testing.T) {
 func TestEqualIDsAreOneCall(t *testing.T) {
 	b, c := open(t)
 	run := contracts.NewRunID()
-	id := contracts.KeyedCallID(run, "order-7")
+	id := contracts.KeyedCallID(run, "local", "order-7")
 	q := calls.Request{ID: id, Tool: "buy", Args: json.RawMessage(`{"n":1}`)}
 	start(t, c, run, q)
 	if p := start(t, c, run, q); p.ID != id {
@@ -216,11 +216,11 @@ func TestFullBacklogIsRefused(t *testing.T) {
 	}
 	run := contracts.NewRunID()
 	start(t, c, run, calls.Request{Tool: "t"})
-	_, err = c.Start(t.Context(), tenant, run, calls.Request{ID: contracts.KeyedCallID(run, "k"), Tool: "t", Deadline: time.Now().Add(time.Minute)})
+	_, err = c.Start(t.Context(), tenant, run, calls.Request{ID: contracts.KeyedCallID(run, "local", "k"), Tool: "t", Deadline: time.Now().Add(time.Minute)})
 	if contracts.CodeOf(err) != contracts.CodeRateLimited {
 		t.Fatalf("Start = %v, want rate_limited", err)
 	}
-	rec, err := c.Get(t.Context(), contracts.CallKey(tenant, run, contracts.KeyedCallID(run, "k")))
+	rec, err := c.Get(t.Context(), contracts.CallKey(tenant, run, contracts.KeyedCallID(run, "local", "k")))
 	if err != nil || rec.Outcome == nil || rec.Outcome.Status != contracts.StatusRateLimited {
 		t.Errorf("record = %+v, %v; want it ended as rate_limited", rec, err)
 	}

@@ -190,7 +190,7 @@ func (s *server) list(m message) {
 }
 
 func (s *server) call(m message, stop <-chan struct{}) {
-	s.count("call " + m.Params.Name + " " + string(m.Params.Arguments))
+	s.count("call " + m.Params.Name + " " + string(m.Params.Arguments) + " " + string(m.Params.Meta))
 	var args struct {
 		Text  string `json:"text"`
 		Ms    int    `json:"ms"`

@@ -139,7 +139,7 @@ func TestCall(t *testing.T) {
 		{"huge", `{}`, contracts.CodeToolError, "at most"},
 		{"echo", `{"b":"` + strings.Repeat("x", 1<<20) + `"}`, contracts.CodeInvalidArgs, "can be sent"},
 	} {
-		r, err := c.Call(within(t, 20*time.Second), tt.tool, json.RawMessage(tt.args), map[string]string{metaCall: "call_1", metaParent: "00-x"})
+		r, err := c.Call(within(t, 20*time.Second), tt.tool, json.RawMessage(tt.args), map[string]string{contracts.MetaCallID: "call_1", metaParent: "00-x"})
 		got, _ := json.Marshal(r)
 		if err != nil {
 			got = []byte(err.Error())
@@ -173,7 +173,7 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	left, stays := make(chan error, 1), make(chan error, 1)
 	call := func(ctx context.Context, args string, to chan<- error) {
-		_, err := c.Call(ctx, "wait", json.RawMessage(args), map[string]string{metaCall: "call_1"}) // the same call, made twice
+		_, err := c.Call(ctx, "wait", json.RawMessage(args), map[string]string{contracts.MetaCallID: "call_1"}) // the same call, made twice
 		to <- err
 	}
 	go call(ctx, `{"n":1}`, left)

@@ -15,11 +15,8 @@ import (
 	"github.com/toolcrib/toolcrib/services/executor/internal/mcpform"
 )
 
-// Keys of a call's meta that go where the protocol has a place for them.
-const (
-	metaCall   = "toolcrib/callId"
-	metaParent = "traceparent"
-)
+// metaParent is the key of a call's meta that goes in a header.
+const metaParent = "traceparent"
 
 const (
 	// silences is how often in a row an instance may fail to say that it works before it is taken for lost.
@@ -43,7 +40,7 @@ func (c *Conn) Call(ctx context.Context, tool string, args json.RawMessage, meta
 	if parent := meta[metaParent]; parent != "" {
 		m.Header.Set(metaParent, parent)
 	}
-	q := contracts.PluginCallRequest{Protocol: contracts.PluginProtocol, CallID: contracts.CallID(meta[metaCall]), Tool: tool, Arguments: args}
+	q := contracts.PluginCallRequest{Protocol: contracts.PluginProtocol, CallID: contracts.CallID(meta[contracts.MetaCallID]), Tool: tool, Arguments: args}
 	q.Cancel = contracts.PluginCancelSubject(c.cfg.Tenant, c.cfg.Plugin, m.Reply[strings.LastIndexByte(m.Reply, '.')+1:])
 	if deadline, ok := ctx.Deadline(); ok {
 		q.TimeoutMs = max(time.Until(deadline).Milliseconds(), 1)

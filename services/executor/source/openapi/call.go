@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync/atomic"
 
 	"github.com/toolcrib/toolcrib/internal/core/guard"
@@ -44,6 +45,9 @@ func (c *Conn) Call(ctx context.Context, tool *contracts.Tool, args json.RawMess
 	if err != nil {
 		return nil, err
 	}
+	if id := meta[contracts.MetaCallID]; id != "" && !safe(one.Method) && r.Header.Get(headerKey) == "" {
+		r.Header.Set(headerKey, id)
+	}
 	if err := authorise(r, one, target); err != nil {
 		if contracts.CodeOf(err) == contracts.CodeInvalidArgs {
 			return nil, err
@@ -53,6 +57,7 @@ func (c *Conn) Call(ctx context.Context, tool *contracts.Tool, args json.RawMess
 	if parent := meta["traceparent"]; parent != "" {
 		r.Header.Set("Traceparent", parent)
 	}
+	sendOnce(r.Header)
 	resp, err := c.client.Do(r)
 	if err == nil {
 		defer resp.Body.Close()
@@ -63,6 +68,30 @@ func (c *Conn) Call(ctx context.Context, tool *contracts.Tool, args json.RawMess
 		}
 	}
 	return nil, failure(ctx, err, sent.Load(), target)
+}
+
+// headerKey carries the id of the call where the operation may change something, unless an argument is for it: a service that knows the
+// header does what it does once, however often it is asked.
+const headerKey = "Idempotency-Key"
+
+// sendOnce hides from the client that a request has a key: it would send it again by itself where a connection breaks, as if every
+// service knew what the key means. The names of headers are the same in small letters.
+func sendOnce(h http.Header) {
+	for _, name := range []string{headerKey, "X-" + headerKey} {
+		if v, ok := h[name]; ok {
+			delete(h, name)
+			h[strings.ToLower(name)] = v
+		}
+	}
+}
+
+// safe reports whether a request of the method changes nothing, by the promise of HTTP.
+func safe(method string) bool {
+	switch strings.ToUpper(method) {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
 }
 
 // serverOf returns where a call goes.
