@@ -12,6 +12,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/core/control"
 	"github.com/toolcrib/toolcrib/internal/core/live"
 	"github.com/toolcrib/toolcrib/internal/core/outputs"
+	"github.com/toolcrib/toolcrib/internal/core/schema"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/pkg/client"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
@@ -27,6 +28,7 @@ type callDesk struct {
 	outputs   *outputs.Shelf
 	approvals *approvals.Desk
 	timeouts  func(contracts.TenantID) time.Duration
+	schemas   *schema.Cache
 	repeats   *repeats
 	stopping  context.Context
 	log       *slog.Logger
@@ -75,6 +77,10 @@ func (d *callDesk) call(ctx context.Context, t contracts.TenantID, run string, q
 	direct, repaired, failed := directArgs(q.args)
 	if failed != nil {
 		return answerOf(failed), nil
+	}
+	direct, how := d.unwrapped(ctx, t, rec, q.name, direct)
+	if how != "" {
+		repaired = append(repaired, how)
 	}
 	return d.start(ctx, t, rec.ID, calls.Request{Tool: q.name, Args: direct, Repaired: repaired}, q)
 }

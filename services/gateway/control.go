@@ -128,9 +128,9 @@ func (d *callDesk) callTool(ctx context.Context, c *controlCall) (*contracts.Out
 		c.repair("%s was called through %s", id, control.Call)
 		return d.answerer(id)(ctx, c)
 	}
-	if inner, ok := wrappedArgs(args); ok && !d.takesArgs(ctx, c, id) {
-		args = inner
-		c.repair("args stood in args")
+	args, how := d.unwrapped(ctx, c.tenant, c.run, id, args)
+	if how != "" {
+		c.repair("%s", how)
 	}
 	r := calls.Request{Tool: id, Args: args, Repaired: c.repaired}
 	return nil, func(ctx context.Context, q call) (*client.CallAnswer, error) {
@@ -145,26 +145,6 @@ func (d *callDesk) refused(c *controlCall, err error) (*contracts.Outcome, work,
 		d.repeats.note(c, o)
 	}
 	return o, nil, err
-}
-
-// takesArgs reports whether the tool called id may have an argument called "args".
-func (d *callDesk) takesArgs(ctx context.Context, c *controlCall, id string) bool {
-	cat, err := d.runs.library.Catalogue(ctx, c.tenant, c.run.Plan.CatalogueBlob)
-	if err != nil {
-		return true
-	}
-	e, err := cat.Resolve(id)
-	if err != nil {
-		return true
-	}
-	var s struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-	}
-	if err := json.Unmarshal(e.InputSchema, &s); err != nil || len(s.Properties) == 0 {
-		return true // what it takes cannot be told
-	}
-	_, ok := s.Properties["args"]
-	return ok
 }
 
 // repair notes what was mended in the arguments.
@@ -198,6 +178,16 @@ func (d *callDesk) failed(c *controlCall, err error) (*contracts.Outcome, error)
 	return c.outcome(failure(contracts.AsError(err))), nil
 }
 
+// plain returns arguments in the one form of all that mean the same.
+func plain(args json.RawMessage) string {
+	var v any
+	if json.Unmarshal(args, &v) != nil {
+		return string(args)
+	}
+	text, _ := json.Marshal(v)
+	return string(text)
+}
+
 // failure returns status and error of what failed with e.
 func failure(e *contracts.Error) contracts.Outcome {
 	o := contracts.Outcome{Status: contracts.StatusOf(e.Code), Error: e, RetryAfter: e.RetryAfter}
@@ -221,13 +211,15 @@ func compact(v any) (json.RawMessage, error) {
 // enough is the number of equal failures in a row from which on a model is told to stop.
 const enough = 3
 
-// repeats counts equal failures of control calls, of the runs used last. Safe for concurrent use.
+// repeats counts equal failures of control calls, of the runs used last. It is in memory: what it says is advice, and a model that comes to
+// another replica in the middle gets it two failures later, which is less than a write to the bus for each failure. Safe for concurrent use.
 type repeats struct {
 	last *lru.Cache[string, repeat]
 }
 
 type repeat struct {
 	what  contracts.Hash
+	call  contracts.CallID // the last of them
 	times int
 }
 
@@ -249,9 +241,13 @@ func (r *repeats) note(c *controlCall, o *contracts.Outcome) {
 	if o.Error == nil {
 		return
 	}
-	now := repeat{contracts.HashOf([]byte(strings.Join([]string{c.name, string(c.args), string(o.Status), string(o.Error.Code)}, "\x00"))), 1}
+	what := strings.Join([]string{c.name, plain(c.args), string(o.Status), string(o.Error.Code)}, "\x00")
+	now := repeat{contracts.HashOf([]byte(what)), o.CallID, 1}
 	if before, ok := r.last.Get(key); ok && before.what == now.what {
 		now.times += before.times
+		if before.call == now.call { // its answer was asked for again, by its key
+			now.times--
+		}
 	}
 	r.last.Add(key, now)
 	if now.times >= enough {

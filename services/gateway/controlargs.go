@@ -120,15 +120,6 @@ func unfenced(s string) (string, bool) {
 	return code, true
 }
 
-// wrappedArgs returns what stands in {"args": {…}}.
-func wrappedArgs(args json.RawMessage) (json.RawMessage, bool) {
-	var m map[string]json.RawMessage
-	if json.Unmarshal(args, &m) != nil || len(m) != 1 || !isObject(m["args"]) {
-		return nil, false
-	}
-	return m["args"], true
-}
-
 // directArgs reads the arguments of a direct call. Where they cannot be used, failed is its outcome.
 func directArgs(raw json.RawMessage) (args json.RawMessage, repaired []string, failed *contracts.Outcome) {
 	args, text, ok := asObject(raw)

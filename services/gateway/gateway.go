@@ -23,6 +23,7 @@ import (
 	"github.com/toolcrib/toolcrib/internal/core/catalogue"
 	"github.com/toolcrib/toolcrib/internal/core/live"
 	"github.com/toolcrib/toolcrib/internal/core/outputs"
+	"github.com/toolcrib/toolcrib/internal/core/schema"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
 	"github.com/toolcrib/toolcrib/internal/kit/run"
 	"github.com/toolcrib/toolcrib/internal/kit/store"
@@ -85,6 +86,9 @@ func New(ctx context.Context, b *bus.Bus, cfg Config, log *slog.Logger) (_ *Serv
 	return s, nil
 }
 
+// keptSchemas is how many compiled schemas of tools are kept.
+const keptSchemas = 200
+
 // open opens the tables and stores.
 func (s *Service) open(ctx context.Context, cfg Config) (*runDesk, *callDesk, *policyTable, error) {
 	table, err := store.OpenTable[contracts.Run](ctx, s.bus, contracts.BucketRuns)
@@ -122,7 +126,7 @@ func (s *Service) open(ctx context.Context, cfg Config) (*runDesk, *callDesk, *p
 	runs := &runDesk{bus: s.bus, table: table, calls: callTable, library: library, lifetime: cfg.RunLifetime, patience: planWithin, log: s.log}
 	return runs, &callDesk{
 		bus: s.bus, runs: runs, caller: caller, bodies: desk, live: s.live, outputs: shelf, approvals: deciding,
-		timeouts: cfg.callTimeout, repeats: newRepeats(), stopping: s.stopping, log: s.log,
+		timeouts: cfg.callTimeout, schemas: schema.NewCache(keptSchemas), repeats: newRepeats(), stopping: s.stopping, log: s.log,
 	}, policies, nil
 }
 

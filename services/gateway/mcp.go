@@ -266,8 +266,12 @@ func toolResult(a *client.CallAnswer) (mcp.Result, error) {
 		StructuredContent json.RawMessage   `json:"structuredContent,omitempty"`
 		IsError           bool              `json:"isError,omitempty"`
 	}{nil, content, res.StructuredContent, res.IsError}
+	out.Meta = map[string]any{}
 	if res.More != nil {
-		out.Meta = map[string]any{"toolcrib/more": res.More}
+		out.Meta["toolcrib/more"] = res.More
+	}
+	if len(a.Repaired) > 0 {
+		out.Meta["toolcrib/repaired"] = a.Repaired
 	}
 	ofBody := a.Tool != nil && a.Tool.ID == control.ID(control.Code) // which says itself what was cut
 	if res.Truncated != "" && !ofBody {

@@ -64,6 +64,7 @@ func (x *door) makeCall(id contracts.CallID, tool, args json.RawMessage) (*contr
 	if err := x.allowed(control.Call); err != nil {
 		return nil, err
 	}
+	args, repaired := mended(args)
 	name, err := control.ToolID(tool)
 	if err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func (x *door) makeCall(id contracts.CallID, tool, args json.RawMessage) (*contr
 		return nil, err
 	}
 	p, err := x.s.caller.Start(x.ctx, x.tenant, x.body.Run, calls.Request{
-		Tool: name, Args: args, ID: id, Body: x.body.ID, Deadline: time.Now().Add(x.s.cfg.callTimeout(x.tenant)),
+		Tool: name, Args: args, Repaired: repaired, ID: id, Body: x.body.ID, Deadline: time.Now().Add(x.s.cfg.callTimeout(x.tenant)),
 	})
 	if err != nil {
 		return nil, err
@@ -93,6 +94,19 @@ func (x *door) makeCall(id contracts.CallID, tool, args json.RawMessage) (*contr
 		return nil, contracts.Errorf(contracts.CodeCancelled, "the body ended before the call")
 	}
 	return rec, nil
+}
+
+// mended returns the arguments that are meant where they are a text with an object in it, and that this was mended.
+func mended(args json.RawMessage) (json.RawMessage, []string) {
+	var text string
+	if len(args) == 0 || args[0] != '"' || json.Unmarshal(args, &text) != nil {
+		return args, nil
+	}
+	inner := json.RawMessage(strings.TrimSpace(text))
+	if len(inner) == 0 || inner[0] != '{' || !json.Valid(inner) {
+		return args, nil
+	}
+	return inner, []string{"args was a text with an object in it"}
 }
 
 // warn has the log say that the body was not given all of a result: what it makes of the part would pass for what it makes of the whole.

@@ -25,6 +25,14 @@ func TestBodies(t *testing.T) {
 		"search":   {`const h = await tools.search("echo", {limit: 1}); return [h[0].id, h.total]`, contracts.BodyResult{OK: true, Value: []byte(`["mcp:desk:echo",1]`)}},
 		"batch":    {`return (await tools.search(["a", "b"])).results.map(h => h.query)`, contracts.BodyResult{OK: true, Value: []byte(`["a","b"]`)}},
 		"describe": {`return (await tools.describe("mcp:desk:echo")).inputSchema.type`, contracts.BodyResult{OK: true, Value: []byte(`"object"`)}},
+		"mended": {
+			`const mend = async (...a) => { const o = await tools.call(...a); return [o.result.structuredContent.n, o.repaired ?? []] };
+			return [await mend("echo", "{\"n\": 1}"), await mend({id: "echo", args: {n: 2}}), await mend({id: "echo", args: "{\"n\": 3}"}), await mend("echo", {n: 4})]`,
+			contracts.BodyResult{OK: true, Value: []byte(`[[1,["args was a text with an object in it"]],[2,[]],` +
+				`[3,["args was a text with an object in it"]],[4,[]]]`), Calls: []contracts.BodyCall{
+				{ID: "mcp:desk:echo", Status: "ok"}, {ID: "mcp:desk:echo", Status: "ok"}, {ID: "mcp:desk:echo", Status: "ok"}, {ID: "mcp:desk:echo", Status: "ok"},
+			}},
+		},
 		"unknown": {`return await tools.describe("nothing").catch(e => [e.message, e.code])`,
 			contracts.BodyResult{OK: true, Value: []byte(`["there is no tool \"nothing\"","unknown_tool"]`)}},
 		"three calls": {
