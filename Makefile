@@ -67,6 +67,7 @@ ROUNDS = 20
 .PHONY: crash
 crash: engine ## kill executors at every step of a call, and the one process, ROUNDS times each, and print what came of the calls
 	cd services/executor && go test -count=1 -timeout 4h -v -run '^TestCrashMatrix$$' . -rounds $(ROUNDS)
+	cd cmd/toolcrib && go test -count=1 -timeout 2h -v -run '^TestTheProcessIsKilled$$' . -rounds $(ROUNDS) | grep -v level=
 
 .PHONY: lint
 lint: bin/staticcheck ## gofmt, vet and staticcheck
