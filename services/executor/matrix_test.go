@@ -92,7 +92,7 @@ func newLane(t *testing.T, v victim, after bool) *lane {
 // walk makes calls undisturbed to see their steps, and then kills an executor at each of these, so many times. A step that does not come
 // in every call, as the order of some is by chance, is tried a few times more. Without rounds it takes a part of the steps, another in each lane.
 func (l *lane) walk(table *matrix, lane int) {
-	const parts = 5
+	const parts = 6
 	rounds, looks := *crashRounds, 3
 	if rounds == 0 {
 		rounds, looks = 1, 1
