@@ -152,14 +152,14 @@ func (h *hunt) bring(run contracts.RunID, round int) []*prey {
 	for range random {
 		for _, p := range add(rand.N(2) == 0, stageRandom) {
 			go func() {
-				time.Sleep(rand.N(60 * time.Millisecond))
+				awaitPast(time.Now().Add(rand.N(60 * time.Millisecond)))
 				sendTo(context.Background(), url, p)
 			}()
 		}
 	}
 	last.Wait()
 	if round > 0 {
-		time.Sleep(rand.N(40 * time.Millisecond))
+		awaitPast(time.Now().Add(rand.N(40 * time.Millisecond)))
 	}
 	return preys
 }
