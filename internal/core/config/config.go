@@ -20,7 +20,8 @@ const DefaultListen = "127.0.0.1:7420"
 // exists only where tenants is empty. [Config.Tenant] and the other methods hide this difference.
 // Safe for concurrent reading.
 type Config struct {
-	Listen     string                        `json:"listen,omitempty" doc:"Address of the API, MCP and the console, host:port. Default 127.0.0.1:7420. Any address but a loopback one needs tenants with keys."`
+	Listen     string                        `json:"listen,omitempty" doc:"Address of the API, MCP and the console, host:port. Default 127.0.0.1:7420. Any address but a loopback one needs tenants with keys or oidc."`
+	PublicURL  string                        `json:"publicUrl,omitempty" hint:"baseUrl,externalUrl" doc:"The URL by which clients reach listen, without a path, such as https://crib.example. Default: http and the address of listen."`
 	Data       string                        `json:"data,omitempty" doc:"Directory of everything that is kept. Default: .toolcrib in the user's data directory."`
 	NATS       NATS                          `json:"nats,omitzero" doc:"The bus. Default: an embedded one that opens no port."`
 	Index      Index                         `json:"index,omitzero" doc:"Where tools are searched."`
@@ -69,7 +70,8 @@ type OTel struct {
 
 // A Tenant is what the file says of one tenant.
 type Tenant struct {
-	Keys              []Key                `json:"keys,omitempty" doc:"API keys of the tenant. Without any, nobody can use it."`
+	Keys              []Key                `json:"keys,omitempty" doc:"API keys of the tenant. Without keys and oidc, nobody can use it."`
+	OIDC              *OIDC                `json:"oidc,omitempty" doc:"The issuer whose tokens the tenant takes beside keys."`
 	ToolSearch        ToolSearch           `json:"toolSearch,omitzero" doc:"What the model sees where neither the run nor its profile says it."`
 	ToolSearchManaged bool                 `json:"toolSearchManaged,omitempty" doc:"Whether the tenant's toolSearch beats those of runs, environment and profiles. Default false."`
 	Sources           map[string]MCPServer `json:"sources,omitempty" hint:"mcpServers,servers" doc:"MCP servers by name, in the form that desktop clients use."`
@@ -79,13 +81,6 @@ type Tenant struct {
 	Admission         string               `json:"admission,omitempty" enum:"off,warn,quarantine" doc:"What becomes of tools that their source changed: off takes the change, warn takes and notes it, quarantine holds the tool back until an operator admits it. Default warn."`
 	Limits            Limits               `json:"limits,omitzero" doc:"Limits of the tenant."`
 	Profiles          map[string]Profile   `json:"profiles,omitempty" doc:"Profiles by name: what runs with that profile get."`
-}
-
-// A Key is an API key of a tenant.
-type Key struct {
-	Name   string   `json:"name" doc:"Names the key in records and logs; unique in the tenant."`
-	Hash   string   `json:"hash" doc:"SHA-256 of the key, 64 hex digits. The key itself stands nowhere."`
-	Scopes []string `json:"scopes" enum:"runs,approve,admin,read" doc:"What the key may do, at least one."`
 }
 
 // A PolicyLayer is a [contracts.PolicyLayer] of the file.

@@ -105,10 +105,10 @@ func TestLoadFull(t *testing.T) {
 	archive := calendar
 	archive.Disabled = true
 	want := &Config{
-		Listen: "0.0.0.0:8000",
-		Data:   "/var/lib/toolcrib",
-		NATS:   NATS{secret(t, "nats://a:4222,nats://b:4222"), secret(t, "${env:CREDS_DIR}/toolcrib.creds"), 3, "strict", ""},
-		Index:  Index{"typesense", Typesense{secret(t, "https://search.example"), secret(t, "${file:typesense.key}")}},
+		Listen: "0.0.0.0:8000", PublicURL: "https://crib.example",
+		Data:  "/var/lib/toolcrib",
+		NATS:  NATS{secret(t, "nats://a:4222,nats://b:4222"), secret(t, "${env:CREDS_DIR}/toolcrib.creds"), 3, "strict", ""},
+		Index: Index{"typesense", Typesense{secret(t, "https://search.example"), secret(t, "${file:typesense.key}")}},
 		ToolSearch: ToolSearch{
 			Choice: ToolSearchAuto, Mode: "tools", Percent: 25,
 			SearchDefaultLimit: 5, MaxSearchLimit: 50, CodeTimeoutMs: 30000, CodeUnavailable: "refuse", Experimental: &no,
@@ -118,8 +118,13 @@ func TestLoadFull(t *testing.T) {
 		Network:  Network{Private: true, Allow: []string{"169.254.10.0/24"}, Proxy: secret(t, "http://proxy.example:3128")},
 		Tenants: map[contracts.TenantID]Tenant{"globex": {}, "acme": {
 			Keys: []Key{{
-				"backend", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", []string{"runs", "read"},
+				"backend", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", []string{"runs", "read"}, "2027-03-01", true,
 			}},
+			OIDC: &OIDC{
+				Issuer: "https://login.example/realms/acme", Audiences: []string{"https://crib.example/mcp", "toolcrib"}, JWKSURL: "https://login.example/keys?v=1",
+				Algorithms: []string{"RS256", "ES256"}, Skew: 60, PrincipalClaim: "email", ScopesClaim: "realm_access.roles",
+				Scopes: map[string][]string{"agents": {"runs"}, "crib ops": {"approve", "admin", "read"}}, TenantClaim: "org", TenantValue: "org_1", Advertise: true,
+			},
 			ToolSearch:        ToolSearch{Choice: ToolSearchSurface, Mode: "directory"},
 			ToolSearchManaged: true, Admission: "quarantine",
 			Sources: map[string]MCPServer{
@@ -280,9 +285,13 @@ func TestCheck(t *testing.T) {
 		{"", "10.0.0.1:7420", "reached by others"},
 		{"listen: 0.0.0.0:7420", "", "toolcrib.yaml:1: listen"},
 		{"tenants: {a: {}}", "0.0.0.0:7420", "reached by others"},
-		{"tenants: {a: {}}", "", "no tenant has keys"},
+		{"tenants: {a: {}}", "", "no tenant has keys or oidc"},
 		{keys, "0.0.0.0:7420", ""},
 		{keys, "", ""},
+		{strings.Replace(keys, "scopes:", "disabled: true, scopes:", 1), "0.0.0.0:7420", "reached by others"},
+		{"tenants: {a: {oidc: {issuer: 'http://127.0.0.1:5556/dex', audiences: [x]}}}", "", ""},
+		{"tenants: {a: {oidc: {issuer: 'https://login.example', audiences: [x]}}}", "0.0.0.0:7420", "publicUrl"},
+		{"{publicUrl: 'https://crib.example', network: {private: true}, tenants: {a: {oidc: {issuer: 'http://dex.internal', audiences: [x]}}}}", "0.0.0.0:7420", ""},
 		{"", "nonsense", "host:port"},
 	} {
 		c := parse(t, tt.text)

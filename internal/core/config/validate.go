@@ -1,10 +1,8 @@
 package config
 
 import (
-	"encoding/hex"
 	"maps"
 	"net"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,30 +13,22 @@ import (
 
 // Check returns everything that stands against serving c as it is now, as [Problems], or nil.
 // Beyond what [Parse] refuses, this is what command-line flags can change: an address that
-// others can reach needs a tenant with keys.
+// others can reach needs a tenant with keys or oidc.
 func (c *Config) Check() error {
 	r := c.origin
 	c.validate(&r)
-	keys := 0
+	usable := false
 	for _, t := range c.Tenants {
-		keys += len(t.Keys)
+		usable = usable || t.usable()
 	}
-	switch host, _, err := net.SplitHostPort(c.Listen); {
-	case err != nil || keys > 0:
-	case !isLoopback(host):
-		r.add("listen", "%s can be reached by others: it needs tenants with keys, or an address such as %s", c.Listen, DefaultListen)
+	switch {
+	case !isAddress(c.Listen) || usable:
+	case !isLoopbackAddress(c.Listen):
+		r.add("listen", "%s can be reached by others: it needs tenants with keys or oidc, or an address such as %s", c.Listen, DefaultListen)
 	case len(c.Tenants) > 0:
-		r.add("tenants", "no tenant has keys, so nobody could use one; without tenants, no key is needed on loopback")
+		r.add("tenants", "no tenant has keys or oidc, so nobody could use one; without tenants, no key is needed on loopback")
 	}
 	return r.err()
-}
-
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.IsLoopback()
 }
 
 // validate reports values that are wrong by themselves or contradict each other.
@@ -46,6 +36,7 @@ func (c *Config) validate(r *report) {
 	if !isAddress(c.Listen) {
 		r.add("listen", "is %q; want host:port with a port from 0 to 65535", clip(c.Listen))
 	}
+	validatePublicURL(r, c.PublicURL)
 	if c.OTel.Endpoint != "" && !isHTTP(c.OTel.Endpoint) {
 		r.add("otel.endpoint", "is not an http or https URL")
 	}
@@ -86,7 +77,11 @@ func (c *Config) validateTenants(r *report) {
 			r.add(at, "is no name of a tenant; want 1 to 63 characters of a-z, 0-9 and '-', not beginning with '-'")
 		}
 		c.Tenants[id].validate(r, at, hashes)
+		if o := c.Tenants[id].OIDC; o != nil {
+			o.validate(r, join(at, "oidc"), c.Network.Private)
+		}
 	}
+	c.validateIssuers(r)
 }
 
 func isAddress(s string) bool {
@@ -151,23 +146,6 @@ func (t Tenant) validate(r *report, path string, hashes map[string]string) {
 		}
 	}
 	validateProfiles(r, join(path, "profiles"), t.Profiles)
-}
-
-func (k Key) validate(r *report, path string, hashes map[string]string) {
-	if k.Name == "" {
-		r.add(path+".name", "is empty")
-	}
-	if len(k.Scopes) == 0 {
-		r.add(path+".scopes", "is empty; want some of runs, approve, admin, read")
-	}
-	if b, err := hex.DecodeString(k.Hash); err != nil || len(b) != 32 || hex.EncodeToString(b) != k.Hash { // the value may be a key by mistake
-		r.add(path+".hash", "is not the SHA-256 of a key: want 64 digits 0-9 and a-f")
-		return
-	}
-	if other, taken := hashes[k.Hash]; taken {
-		r.add(path+".hash", "is also that of %s: a key belongs to one tenant", other)
-	}
-	hashes[k.Hash] = path
 }
 
 func validateLayers(r *report, path string, layers []PolicyLayer) {
