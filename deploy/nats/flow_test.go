@@ -114,7 +114,7 @@ func TestTheDemoAsItsUsers(t *testing.T) {
 	var url string
 	for range 2 {
 		b := open("gateway", nil)
-		g, err := gateway.New(t.Context(), b, gateway.FromConfig(file), log)
+		g, err := gateway.New(t.Context(), b, gateway.FromConfig(file, nil), log)
 		start(b, g, err)
 		url = "http://" + g.Addr().String()
 		b = open("sandbox", sandbox.Keeps())

@@ -13,9 +13,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -105,18 +103,7 @@ func set[V int | time.Duration](v *V, fallback V) {
 }
 
 // resolver looks references of sources up.
-func (c Config) resolver() config.Resolver {
-	env := map[string]string{}
-	for _, kv := range c.Environ {
-		if k, v, ok := strings.Cut(kv, "="); ok {
-			env[k] = v
-		}
-	}
-	return config.Resolver{
-		Lookup:   func(name string) (string, bool) { v, ok := env[name]; return v, ok },
-		ReadFile: os.ReadFile,
-	}
-}
+func (c Config) resolver() config.Resolver { return config.Environ(c.Environ) }
 
 // How many compiled schemas and policies a Service keeps.
 const (

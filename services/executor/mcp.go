@@ -32,7 +32,7 @@ func mcpSource(c config.Source, cfg Config) *source {
 		if err != nil {
 			return nil, contracts.Errorf(contracts.CodeSourceUnavailable, "%w", err)
 		}
-		network, err := networkOf(cfg.Network, resolver)
+		network, err := cfg.Network.Guard(resolver)
 		if err != nil {
 			return nil, contracts.Errorf(contracts.CodeSourceUnavailable, "network.proxy: %w", err)
 		}

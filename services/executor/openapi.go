@@ -3,13 +3,10 @@ package executor
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"net/url"
 	"slices"
 	"time"
 
 	"github.com/toolcrib/toolcrib/internal/core/config"
-	"github.com/toolcrib/toolcrib/internal/core/guard"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 	"github.com/toolcrib/toolcrib/services/executor/source/openapi"
 )
@@ -30,7 +27,7 @@ func openAPISource(c config.OpenAPISource, cfg Config) *source {
 		return openapi.Target{URL: t.URL, Server: t.Server, Headers: t.Headers, Auth: t.Auth, Secrets: t.Secrets}, err
 	}
 	s.dial = func(context.Context, func()) (connection, error) {
-		network, err := networkOf(c.Network, resolver)
+		network, err := c.Network.Guard(resolver)
 		if err != nil {
 			return nil, contracts.Errorf(contracts.CodeSourceUnavailable, "network.proxy: %w", err)
 		}
@@ -44,19 +41,6 @@ func openAPISource(c config.OpenAPISource, cfg Config) *source {
 		return conn, nil
 	}
 	return s
-}
-
-// networkOf returns where requests may go by n.
-func networkOf(n config.Network, r config.Resolver) (guard.Config, error) {
-	out := guard.Config{Private: n.Private, Allow: n.Networks()}
-	proxy, err := n.Proxy.Resolve(r)
-	if err != nil || proxy == "" {
-		return out, err
-	}
-	if out.Proxy, err = url.Parse(proxy); err != nil || out.Proxy.Host == "" {
-		return out, errors.New("is not an http or https URL") // the error of parsing quotes it
-	}
-	return out, nil
 }
 
 // openAPISettings returns the fingerprint of what decides which tools the service has, how they are listed and how they are called.

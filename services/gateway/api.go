@@ -109,7 +109,7 @@ func (a *api) register(f *front, version string) {
 			Info:    &huma.Info{Title: "Toolcrib", Version: version, Description: "The tool crib for AI agents: runs, search and calls."},
 			Components: &huma.Components{
 				Schemas:         huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
-				SecuritySchemes: map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer", Description: "An API key. Without configured tenants only administering needs one: the text of DATA/admin.token."}},
+				SecuritySchemes: map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer", Description: "An API key, or a token (JWT) of the tenant's issuer. Without configured tenants only administering needs one: the text of DATA/admin.token."}},
 			},
 		},
 		Formats: huma.DefaultFormats, DefaultFormat: "application/json",

@@ -5,12 +5,14 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
@@ -23,11 +25,26 @@ const (
 	scopeRead    = "read"    // look at everything
 )
 
+// scopes returns all scopes.
+func scopes() []string { return []string{scopeRuns, scopeApprove, scopeAdmin, scopeRead} }
+
 // A principal is who makes a request. Its tenant comes from the credential and from nothing else.
 type principal struct {
 	tenant contracts.TenantID
-	name   string
+	name   string // unique in the tenant
 	scopes []string
+	until  time.Time // from when on the credential no longer holds; zero for never
+}
+
+// same reports whether both are the same principal, by whatever credential.
+func (p principal) same(o principal) bool { return p.tenant == o.tenant && p.name == o.name }
+
+// during returns a context of ctx that ends when the credential does, for what lasts longer than a request should.
+func (p principal) during(ctx context.Context) (context.Context, context.CancelFunc) {
+	if p.until.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, p.until)
 }
 
 // may reports whether the principal has one of the scopes.
@@ -52,6 +69,8 @@ type keyring struct {
 	keys []credential
 	// open is who a request without a credential comes from; nil where each needs one.
 	open *principal
+	// issuers are those whose tokens are credentials too; nil for none.
+	issuers *issuers
 }
 
 type credential struct {
@@ -59,16 +78,20 @@ type credential struct {
 	who principal
 }
 
-func newKeyring(cfg Config) (*keyring, error) {
+func newKeyring(cfg Config, log *slog.Logger) (*keyring, error) {
 	if len(cfg.Tenants) == 0 {
-		k := &keyring{open: &principal{contracts.LocalTenant, "local", []string{scopeRuns}}}
+		k := &keyring{open: &principal{tenant: contracts.LocalTenant, name: "local", scopes: []string{scopeRuns}}}
 		if cfg.AdminToken != "" {
-			all := []string{scopeRuns, scopeApprove, scopeAdmin, scopeRead}
-			k.keys = []credential{{sha256.Sum256([]byte(cfg.AdminToken)), principal{contracts.LocalTenant, "admin", all}}}
+			who := principal{tenant: contracts.LocalTenant, name: "admin", scopes: scopes()}
+			k.keys = []credential{{sha256.Sum256([]byte(cfg.AdminToken)), who}}
 		}
 		return k, nil
 	}
-	k := &keyring{}
+	trusted, err := newIssuers(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	k := &keyring{issuers: trusted}
 	owners := map[contracts.Hash]contracts.TenantID{}
 	for t, tenant := range cfg.Tenants {
 		if _, err := contracts.ParseTenantID(string(t)); err != nil {
@@ -83,7 +106,7 @@ func newKeyring(cfg Config) (*keyring, error) {
 				return nil, contracts.Errorf(contracts.CodeInvalid, "key %q of tenant %s is a key of tenant %s already", key.Name, t, other)
 			}
 			owners[hash] = t
-			c := credential{who: principal{t, key.Name, key.Scopes}}
+			c := credential{who: principal{t, key.Name, key.Scopes, key.Until}}
 			hex.Decode(c.sum[:], []byte(hash))
 			k.keys = append(k.keys, c)
 		}
@@ -126,7 +149,13 @@ func (k *keyring) identify(r *http.Request) (principal, error) {
 		}
 	}
 	if found == nil {
+		if k.issuers != nil && strings.Count(token, ".") == 2 {
+			return k.issuers.identify(r.Context(), token)
+		}
 		return principal{}, contracts.Errorf(contracts.CodeUnauthenticated, "the credential is not known")
+	}
+	if until := found.who.until; !until.IsZero() && !time.Now().Before(until) {
+		return principal{}, contracts.Errorf(contracts.CodeUnauthenticated, "the key expired at %s", until.UTC().Format(time.RFC3339))
 	}
 	return found.who, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,12 +21,18 @@ type Config struct {
 	Listen string
 	// Listener takes the place of Listen; it must be a TCP one. The service closes it.
 	Listener net.Listener
-	// Tenants are those of a hosted deployment, each with its keys: every request needs one. Empty
+	// PublicURL is where clients reach the service, without a path; "" means http and the address that it listens on.
+	PublicURL string
+	// Tenants are those of a hosted deployment, each with its keys and its issuer: every request needs a key or a token. Empty
 	// means that there is one tenant, local, and that runs and calls need no credential.
 	Tenants map[contracts.TenantID]Tenant
 	// AdminToken is the credential for everything in tenant local, the text of DATA/admin.token. "" lets
 	// nobody administer it. Not used with Tenants.
 	AdminToken string
+	// Network says which addresses, besides public ones and those that are configured, issuers may lead to.
+	Network config.Network
+	// Environ is the environment that references of Network are looked up in, as [os.Environ] gives it.
+	Environ []string
 	// CallTimeout is how long a call may take; 0 means 60 s.
 	CallTimeout time.Duration
 	// RunLifetime is when a run expires that says nothing about it; 0 means 24 h.
@@ -42,6 +49,7 @@ type Config struct {
 // A Tenant is what the service needs to know of one tenant.
 type Tenant struct {
 	Keys        []Key
+	OIDC        *config.OIDC  // the issuer whose tokens it takes; nil for none
 	CallTimeout time.Duration // 0 means that of [Config]
 }
 
@@ -50,11 +58,12 @@ type Key struct {
 	Name   string         // for records and logs
 	Hash   contracts.Hash // of the key, see [contracts.HashOf]; hex digits of either case
 	Scopes []string       // what the key may do: runs, approve, admin, read
+	Until  time.Time      // from when on it no longer works; zero for never
 }
 
-// FromConfig returns what the product's configuration file says. AdminToken, Listener and Version are left to the caller.
-func FromConfig(c *config.Config) Config {
-	out := Config{Listen: c.Listen}
+// FromConfig returns what the product's configuration file says, with the environment as [os.Environ] gives it. AdminToken, Listener and Version are left to the caller.
+func FromConfig(c *config.Config, environ []string) Config {
+	out := Config{Listen: c.Listen, PublicURL: c.PublicURL, Network: c.Network, Environ: environ}
 	if len(c.Tenants) == 0 {
 		local, _ := c.Tenant(contracts.LocalTenant)
 		out.CallTimeout = time.Duration(local.Limits.CallTimeoutMs) * time.Millisecond
@@ -63,9 +72,11 @@ func FromConfig(c *config.Config) Config {
 	out.Tenants = map[contracts.TenantID]Tenant{}
 	for _, id := range c.TenantIDs() {
 		t, _ := c.Tenant(id)
-		tenant := Tenant{CallTimeout: time.Duration(t.Limits.CallTimeoutMs) * time.Millisecond}
+		tenant := Tenant{OIDC: t.OIDC, CallTimeout: time.Duration(t.Limits.CallTimeoutMs) * time.Millisecond}
 		for _, k := range t.Keys {
-			tenant.Keys = append(tenant.Keys, Key{Name: k.Name, Hash: contracts.Hash(k.Hash), Scopes: k.Scopes})
+			if !k.Disabled {
+				tenant.Keys = append(tenant.Keys, Key{Name: k.Name, Hash: contracts.Hash(k.Hash), Scopes: k.Scopes, Until: k.Until()})
+			}
 		}
 		out.Tenants[id] = tenant
 	}
@@ -93,9 +104,7 @@ func (k Key) check(t contracts.TenantID) error {
 		return contracts.Errorf(contracts.CodeInvalid, "key %q of tenant %s: its hash is no SHA-256 of 64 hex digits", k.Name, t)
 	}
 	for _, s := range k.Scopes {
-		switch s {
-		case scopeRuns, scopeApprove, scopeAdmin, scopeRead:
-		default:
+		if !slices.Contains(scopes(), s) {
 			return contracts.Errorf(contracts.CodeInvalid, "key %q of tenant %s: scope %q; want runs, approve, admin or read", k.Name, t, s)
 		}
 	}
@@ -139,7 +148,7 @@ func mayListen(cfg Config, a net.Addr) error {
 		return contracts.Errorf(contracts.CodeInvalid, "listen %q: want a TCP address", a)
 	}
 	if len(cfg.Tenants) == 0 && !addr.IP.IsLoopback() {
-		return contracts.Errorf(contracts.CodeInvalid, "listen %q: others than this machine could connect, and no credentials are configured; want a loopback address such as %s, or tenants with keys", a, config.DefaultListen)
+		return contracts.Errorf(contracts.CodeInvalid, "listen %q: others than this machine could connect, and no credentials are configured; want a loopback address such as %s, or tenants with keys or oidc", a, config.DefaultListen)
 	}
 	return nil
 }

@@ -103,13 +103,13 @@ func (a *api) over(ctx context.Context, t contracts.TenantID, rec *contracts.Run
 	return m.Sequence <= last, nil
 }
 
-// stream writes events until the run ends, the reader goes or is too slow, or the service stops.
+// stream writes events until the run ends, the reader goes or is too slow, its credential expires, or the service stops.
 func (a *api) stream(ctx context.Context, w http.ResponseWriter, messages jetstream.MessagesContext, view func(string, json.RawMessage) json.RawMessage) {
 	defer messages.Stop()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusOK)
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := principalOf(ctx).during(ctx)
 	defer cancel()
 	defer context.AfterFunc(a.stopping, cancel)()
 	out := &eventWriter{w: w, flush: http.NewResponseController(w).Flush, view: view}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -18,12 +19,13 @@ import (
 )
 
 const (
-	mostBody     = 8 << 20          // bytes of a request's body
-	readWithin   = time.Minute      // for the body of a request
-	writeWithin  = 20 * time.Second // for the reader to take one write; a slower one is cut off
-	headerWithin = 10 * time.Second
-	idleWithin   = 2 * time.Minute // between requests of a connection
-	mostHeaders  = 64 << 10
+	mostBody      = 8 << 20          // bytes of a request's body
+	readWithin    = time.Minute      // for the body of a request
+	writeWithin   = 20 * time.Second // for the reader to take one write; a slower one is cut off
+	headerWithin  = 10 * time.Second
+	refusedWithin = 2 * time.Second // for what is left of the body of a request that is refused
+	idleWithin    = 2 * time.Minute // between requests of a connection
+	mostHeaders   = 64 << 10
 )
 
 // A front stands before all routes: it knows who may use which, and bounds what a request may cost.
@@ -31,7 +33,9 @@ type front struct {
 	mux    *http.ServeMux
 	scopes map[string][]string // of each pattern: one of them is needed; none means that everybody may
 	keys   *keyring
-	port   int
+	// metadata tells clients who gives out tokens; nil where nobody does.
+	metadata *metadata
+	port     int
 	// patience is how long a reader may take for one write.
 	patience time.Duration
 	log      *slog.Logger
@@ -77,7 +81,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out.Header().Set("X-Content-Type-Options", "nosniff")
 	r, err := f.admit(out, r, pattern)
 	if err != nil {
-		f.fail(out, err)
+		f.refuse(out, r, pattern, err)
 		return
 	}
 	f.mux.ServeHTTP(out, r)
@@ -150,6 +154,37 @@ func readBody(w *response, r *http.Request) error {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(data))
 	return nil
+}
+
+// refuse answers a request that is not handled. A body that was announced is waited for no longer: the answer must not depend on it.
+func (f *front) refuse(w *response, r *http.Request, pattern string, err error) {
+	http.NewResponseController(w.ResponseWriter).SetReadDeadline(time.Now().Add(refusedWithin))
+	if c := f.challenge(r, pattern, err); c != "" {
+		w.Header().Set("WWW-Authenticate", c)
+	}
+	writeProblem(w, problemOf(err)) // not logged: whoever has no credential must not fill the log
+}
+
+// challenge returns what a caller is told of the credential that is wanted, as RFC 6750 has it; "" where it does not lack one.
+func (f *front) challenge(r *http.Request, pattern string, err error) string {
+	text, needed := `Bearer realm="toolcrib"`, f.scopes[pattern]
+	switch contracts.CodeOf(err) {
+	case contracts.CodeUnauthenticated:
+		if r.Header.Get("Authorization") != "" {
+			text += fmt.Sprintf(`, error="invalid_token", error_description=%q`, contracts.AsError(err).Message)
+		}
+	case contracts.CodeForbidden:
+		if len(needed) == 0 || f.keys.open != nil {
+			return ""
+		}
+		text += `, error="insufficient_scope"`
+	default:
+		return ""
+	}
+	if f.metadata != nil {
+		text += f.metadata.challenge(r, needed)
+	}
+	return text
 }
 
 // fail answers with a problem, where nothing was answered yet, and logs a fault of ours.

@@ -55,7 +55,7 @@ func New(ctx context.Context, b *bus.Bus, cfg Config, log *slog.Logger) (_ *Serv
 		log = slog.New(slog.DiscardHandler)
 	}
 	cfg = cfg.withDefaults()
-	keys, err := newKeyring(cfg)
+	keys, err := newKeyring(cfg, log)
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +80,12 @@ func New(ctx context.Context, b *bus.Bus, cfg Config, log *slog.Logger) (_ *Serv
 	api.register(f, cfg.Version)
 	f.handle("/mcp", []string{scopeRuns}, s.mcp)
 	f.handle("/mcp/{profile}", []string{scopeRuns}, s.mcp)
+	if m := newMetadata(cfg, s.listener.Addr()); m != nil {
+		f.metadata = m
+		for _, path := range []string{"", "/mcp", "/mcp/{profile}"} {
+			f.handle("GET "+metadataPath+path, nil, m)
+		}
+	}
 	f.handle("GET /healthz", nil, http.HandlerFunc(alive))
 	f.handle("GET /readyz", nil, http.HandlerFunc(s.ready))
 	s.server = f.server(log)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/toolcrib/toolcrib/internal/core/bodies"
 	"github.com/toolcrib/toolcrib/internal/core/config"
@@ -76,7 +77,7 @@ func TestEventStreamShowsLifeAndIsBounded(t *testing.T) {
 			bus: s.bus, runs: s.mcp.runs, calls: s.mcp.calls, live: s.live, approvals: s.mcp.calls.approvals,
 			streams: make(chan struct{}, 1), quiet: 50 * time.Millisecond, stopping: s.stopping,
 		}
-		keys, _ := newKeyring(Config{})
+		keys, _ := newKeyring(Config{}, s.log)
 		f := newFront(keys, s.Addr(), s.log)
 		a.register(f, "")
 		s.server.Handler = f
@@ -302,17 +303,17 @@ func TestFromConfig(t *testing.T) {
 	want := Config{Listen: "0.0.0.0:1", Tenants: map[contracts.TenantID]Tenant{
 		"acme": {CallTimeout: 5 * time.Second, Keys: []Key{{Name: "n", Hash: contracts.Hash(hash), Scopes: []string{"runs", "read"}}}},
 	}}
-	if d := cmp.Diff(want, FromConfig(c)); d != "" {
+	if d := cmp.Diff(want, FromConfig(c, nil), cmpopts.IgnoreTypes(config.Network{})); d != "" {
 		t.Errorf("FromConfig() (-want +got):\n%s", d)
 	}
-	if got := FromConfig(c).withDefaults(); got.callTimeout("acme") != 5*time.Second || got.callTimeout("other") != time.Minute {
+	if got := FromConfig(c, nil).withDefaults(); got.callTimeout("acme") != 5*time.Second || got.callTimeout("other") != time.Minute {
 		t.Errorf("call timeouts = %v and %v, want 5 s and the default", got.callTimeout("acme"), got.callTimeout("other"))
 	}
 	c, err = config.Parse([]byte(`{"limits":{"callTimeoutMs":7000}}`), "t.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(Config{Listen: "127.0.0.1:7420", CallTimeout: 7 * time.Second}, FromConfig(c)); d != "" {
+	if d := cmp.Diff(Config{Listen: "127.0.0.1:7420", CallTimeout: 7 * time.Second}, FromConfig(c, nil), cmpopts.IgnoreTypes(config.Network{})); d != "" {
 		t.Errorf("FromConfig() of no tenants (-want +got):\n%s", d)
 	}
 }

@@ -79,7 +79,7 @@ func (m *mcpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := m.sessions.get(id)
-	if s == nil || s.who.tenant != who.tenant {
+	if s == nil || !s.who.same(who) {
 		http.Error(w, "session not found", http.StatusNotFound)
 		return
 	}
@@ -87,7 +87,7 @@ func (m *mcpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.cancel() // the SDK waits for calls on their way
 	}
 	if r.Method == http.MethodGet {
-		ctx, cancel := context.WithCancel(r.Context())
+		ctx, cancel := who.during(r.Context())
 		defer cancel()
 		defer context.AfterFunc(m.calls.stopping, cancel)()
 		r = r.WithContext(ctx)

@@ -56,9 +56,6 @@ func (p *problem) GetHeaders() http.Header {
 	if p.allow != "" {
 		h.Set("Allow", p.allow)
 	}
-	if p.Status == http.StatusUnauthorized {
-		h.Set("WWW-Authenticate", `Bearer realm="toolcrib"`)
-	}
 	return h
 }
 

@@ -45,7 +45,7 @@ type Config struct {
 type Node struct {
 	// URL is the address of the API, such as http://127.0.0.1:7420; MCP is at URL/mcp.
 	URL string
-	// AdminToken lets its bearer approve and administer; "" where the configuration has tenants with keys of their own.
+	// AdminToken lets its bearer approve and administer; "" where the configuration has tenants with credentials of their own.
 	AdminToken string
 
 	bus      *bus.Bus
@@ -79,7 +79,7 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (_ *Node, err error
 	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
 	}
-	front := gateway.FromConfig(cfg.File)
+	front := gateway.FromConfig(cfg.File, cfg.Environ)
 	front.Version = cfg.Version
 	if len(cfg.File.Tenants) == 0 {
 		if n.AdminToken, err = adminToken(cfg.Data); err != nil {

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/toolcrib/toolcrib/internal/core/guard"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
 )
 
@@ -59,6 +61,19 @@ func (n Network) Networks() []netip.Prefix {
 		}
 	}
 	return out
+}
+
+// Guard returns what the guarded client is told of n; the error, about the proxy, shows nothing of it.
+func (n Network) Guard(r Resolver) (guard.Config, error) {
+	out := guard.Config{Private: n.Private, Allow: n.Networks()}
+	proxy, err := n.Proxy.Resolve(r)
+	if err != nil || proxy == "" {
+		return out, err
+	}
+	if out.Proxy, err = url.Parse(proxy); err != nil || out.Proxy.Host == "" {
+		return out, errors.New("is not an http or https URL") // the error of parsing quotes it
+	}
+	return out, nil
 }
 
 func (n Network) validate(r *report, path string) {

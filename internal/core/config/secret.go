@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 )
@@ -36,6 +37,20 @@ type part struct {
 type Resolver struct {
 	Lookup   func(name string) (string, bool)  // an environment variable, as os.LookupEnv
 	ReadFile func(path string) ([]byte, error) // as os.ReadFile
+}
+
+// Environ returns a resolver of the variables in environ, which is as [os.Environ] gives it, and of files.
+func Environ(environ []string) Resolver {
+	env := map[string]string{}
+	for _, kv := range environ {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			env[k] = v
+		}
+	}
+	return Resolver{
+		Lookup:   func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		ReadFile: os.ReadFile,
+	}
 }
 
 // parseSecret returns text as a Secret whose relative paths start from folder dir. The

@@ -2,8 +2,6 @@ package hosted
 
 import (
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/toolcrib/toolcrib/internal/core/config"
 	"github.com/toolcrib/toolcrib/internal/kit/bus"
@@ -12,7 +10,7 @@ import (
 
 // NATS returns what the file says of the server and of the plugins that connect to an embedded one, references looked up in environ, which is as [os.Environ] gives it. Where it names none, the URL is empty.
 func NATS(c *config.Config, environ []string) (bus.Config, error) {
-	refs := config.Resolver{ReadFile: os.ReadFile, Lookup: func(name string) (string, bool) { return lookup(environ, name) }}
+	refs := config.Environ(environ)
 	url, err := c.NATS.URL.Resolve(refs)
 	if err != nil {
 		return bus.Config{}, fmt.Errorf("nats.url: %w", err)
@@ -33,13 +31,4 @@ func NATS(c *config.Config, environ []string) (bus.Config, error) {
 		})
 	}
 	return out, nil
-}
-
-func lookup(environ []string, name string) (string, bool) {
-	for _, kv := range environ {
-		if k, v, _ := strings.Cut(kv, "="); k == name {
-			return v, true
-		}
-	}
-	return "", false
 }

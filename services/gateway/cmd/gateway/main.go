@@ -15,5 +15,5 @@ func main() {
 }
 
 func open(ctx context.Context, s hosted.Setting) (hosted.Service, error) {
-	return gateway.New(ctx, s.Bus, gateway.FromConfig(s.File), s.Log)
+	return gateway.New(ctx, s.Bus, gateway.FromConfig(s.File, s.Environ), s.Log)
 }
