@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -23,6 +24,7 @@ const adminToken = "admin-token-of-the-test"
 type world struct {
 	*standIns
 	base   string
+	routes map[string][]string
 	client *client.Client
 	stop   func() error // stops the front door and returns what Run returned
 }
@@ -36,11 +38,16 @@ func open(t *testing.T, cfg gateway.Config) *world {
 
 func openOn(t *testing.T, b *bus.Bus, s *standIns, cfg gateway.Config) *world {
 	t.Helper()
+	return openLogged(t, b, s, cfg, nil)
+}
+
+func openLogged(t *testing.T, b *bus.Bus, s *standIns, cfg gateway.Config, log *slog.Logger) *world {
+	t.Helper()
 	cfg.Listen = "127.0.0.1:0"
 	if len(cfg.Tenants) == 0 {
 		cfg.AdminToken = adminToken
 	}
-	g, err := gateway.New(t.Context(), b, cfg, nil)
+	g, err := gateway.New(t.Context(), b, cfg, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +56,7 @@ func openOn(t *testing.T, b *bus.Bus, s *standIns, cfg gateway.Config) *world {
 	go func() { done <- g.Run(ctx) }()
 	var result error
 	stopped := false
-	w := &world{standIns: s, base: "http://" + g.Addr().String()}
+	w := &world{standIns: s, base: "http://" + g.Addr().String(), routes: g.Routes()}
 	w.client = client.New(w.base, "")
 	w.stop = func() error {
 		if !stopped {

@@ -172,7 +172,7 @@ func (s *standIns) answers(ctx context.Context) error {
 			return contracts.ReviseAnswer{Plan: *r.Plan}, nil
 		}),
 		bus.Answers(contracts.VerbDiscover, func(_ context.Context, t contracts.TenantID, q contracts.DiscoverRequest) (contracts.DiscoverAnswer, error) {
-			if len(q.Sources) != 1 || q.Sources[0] != calendar || !q.Force {
+			if t == "bell" || len(q.Sources) != 1 || q.Sources[0] != calendar || !q.Force { // the tenant bell has no sources
 				return contracts.DiscoverAnswer{}, nil
 			}
 			return contracts.DiscoverAnswer{Sources: []contracts.SourceRecord{{Source: calendar, State: contracts.SourceStateReady, Tools: 4}}}, nil
