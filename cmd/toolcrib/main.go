@@ -111,7 +111,7 @@ func (a *app) command() *cobra.Command {
 	f.BoolVar(&a.json, "json", false, "print data as JSON")
 	root.AddCommand(a.upCommand(), a.demoCommand(), a.mcpCommand(), a.runCommand(), a.searchCommand(), a.describeCommand(),
 		a.callCommand(), a.execCommand(), a.explainCommand(), a.configCommand(), a.versionCommand(), a.benchCommand(), a.approvalsCommand(), a.grantsCommand(), a.toolsCommand(), a.workshopCommand(),
-		a.depotCommand(), a.ledgerCommand())
+		a.depotCommand(), a.ledgerCommand(), a.keysCommand())
 	return root
 }
 

@@ -103,7 +103,9 @@ func (w *world) do(t *testing.T, method, path, body string, headers ...string) a
 	if body != "" {
 		r = strings.NewReader(body)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, w.base+path, r)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // for an answer that should end and does not
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, w.base+path, r)
 	if err != nil {
 		t.Fatal(err)
 	}
