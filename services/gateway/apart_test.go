@@ -37,7 +37,7 @@ func (w *world) own(t *testing.T, key string) belongings {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := belongings{"run": string(v.ID), "source": "mcp:calendar"}
+	b := belongings{"run": string(v.ID), "source": "mcp:calendar", "tool": "mcp:calendar:slow"}
 	for _, name := range []string{"grant", "approval"} {
 		a := w.ask(t, desk, "acme", key, v.ID, contracts.ApprovalTerms{})
 		b["call"], b[name] = string(a.Call), string(a.ID)
@@ -80,7 +80,7 @@ func TestTenantsAreApart(t *testing.T) {
 	acme, bell := client.New(w.base, "a"), client.New(w.base, "b")
 	theirs := w.own(t, "a")
 	nobodys := belongings{
-		"run": string(contracts.NewRunID()), "call": string(contracts.NewCallID()), "source": "mcp:diary",
+		"run": string(contracts.NewRunID()), "call": string(contracts.NewCallID()), "source": "mcp:diary", "tool": "mcp:diary:slow",
 		"approval": string(contracts.ApprovalOf(contracts.NewCallID())), "grant": string(contracts.NewGrantID()),
 	}
 	bodies := map[string]string{
