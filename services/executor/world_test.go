@@ -168,7 +168,8 @@ func (w *world) plan(ctx context.Context, t contracts.TenantID, r *contracts.Run
 			}
 		}
 	}
-	r.Plan.Catalogue = contracts.CatalogueRef{Hash: must(w.library.PutCatalogue(ctx, t, c)), Revision: r.Plan.Catalogue.Revision + 1, Size: c.Size()}
+	r.Plan.CatalogueBlob = must(w.library.PutCatalogue(ctx, t, c))
+	r.Plan.Catalogue = contracts.CatalogueRef{Hash: r.Plan.CatalogueBlob, Revision: r.Plan.Catalogue.Revision + 1, Size: c.Size()}
 	r.Plan.Basis = contracts.BasisOf(sources, policies)
 	r.State = contracts.RunStatePlanned
 }
