@@ -11,7 +11,7 @@ func TestAimsOfConditions(t *testing.T) {
 		`tool.source == "mcp:a"`:                               {"mcp:a:*"},
 		`"send" == tool.name && args.n > 1`:                    {"*:send"},
 		`args.n > 1 && (tool.trusted && tool.id == "mcp:a:b")`: {"mcp:a:b"},
-		`tool.source == "mcp:a" || tool.name == "b*[c]?\\"`:  {"mcp:a:*", `*:b\*\[c]\?\\`},
+		`tool.source == "mcp:a" || tool.name == "b*[c]?\\"`:    {"mcp:a:*", `*:b\*\[c]\?\\`},
 		`tool.source in ["mcp:a", "mcp:b"]`:                    {"mcp:a:*", "mcp:b:*"},
 		`tool.source in []`:                                    {},
 		`tool.source == "mcp:a" || args.n > 1`:                 nil,
