@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -11,10 +13,13 @@ import (
 
 func (a *app) explainCommand() *cobra.Command {
 	var o client.RunOptions
-	var mode, tools string
+	var mode, tools, tool, callArgs, data string
 	c := &cobra.Command{
-		Use: "explain [RUN]", Short: "Say why a run has its surface, or which one a run would have", Args: between(0, 1),
+		Use: "explain [RUN]", Short: "Say why a run has its surface, which one a run would have, or what policy says of a tool in a run", Args: between(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if tool != "" || callArgs != "" {
+				return a.explainPolicy(c, data, args, tool, callArgs)
+			}
 			r, err := a.explained(c, args, o, mode, tools)
 			if err != nil {
 				return err
@@ -41,7 +46,43 @@ func (a *app) explainCommand() *cobra.Command {
 		},
 	}
 	runFlags(c, &o, &mode, &tools)
+	c.Flags().StringVar(&tool, "tool", "", "say what policy makes of the tool with this id in RUN; for operators")
+	c.Flags().StringVar(&callArgs, "args", "", "with --tool: the arguments of a call, a JSON object")
+	c.Flags().StringVar(&data, "data", usualData(), "data directory of the toolcrib on this machine, for its admin token")
 	return c
+}
+
+// explainPolicy says whether policy lets a run see or call a tool, and what decides.
+func (a *app) explainPolicy(c *cobra.Command, data string, args []string, tool, callArgs string) error {
+	if len(args) != 1 || tool == "" {
+		return usagef("explain --tool: give the run, and the tool's id")
+	}
+	run, err := contracts.ParseRunID(args[0])
+	if err != nil {
+		return err
+	}
+	q := client.RulingRequest{Tool: contracts.ToolID(tool)}
+	if callArgs != "" {
+		if q.Arguments = json.RawMessage(callArgs); !json.Valid(q.Arguments) {
+			return usagef("--args: %s is no JSON; want an object", callArgs)
+		}
+	}
+	v, err := a.operator(data).Ruling(c.Context(), run, q)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(v)
+	}
+	rows := [][]string{{"effect", string(v.Effect)}, {"visible", yesNo(v.Visible)}, {"known", yesNo(v.Known)}, {"layer", v.Layer}, {"rule", v.Rule}, {"reason", v.Reason}}
+	return a.table(slices.DeleteFunc(rows, func(r []string) bool { return r[1] == "" }))
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }
 
 // explained returns the run that args name, or one that was opened as the flags say and closed again.

@@ -551,3 +551,46 @@ func TestOnlyOperatorsLearnTheRule(t *testing.T) {
 		}
 	}
 }
+
+// Operators can ask what policy makes of a tool in a run, also of one that it hides.
+func TestExplainPolicy(t *testing.T) {
+	s := up(t, t.TempDir(), nil)
+	_, err := s.admin(t).SetPolicies(t.Context(), []contracts.PolicyLayer{{Level: "agent", Name: "night", Deny: []string{"platform:core:uuid"}, Rules: []contracts.PolicyRule{
+		{Name: "not-so-far", Effect: contracts.PolicyDeny, Tools: []string{"platform:core:date_add"}, When: "args.days > 3"},
+		{Name: "ask", Effect: contracts.PolicyApprove, Tools: []string{"platform:core:now"}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := string(openRun(t, s.client(), client.RunOptions{Agent: "night", Mode: "tools"}).ID)
+	for _, tt := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"platform:core:date_add"}, []string{"effect   allow", "visible  yes", "known    yes"}},
+		{[]string{"platform:core:date_add", "--args", `{"days": 4}`}, []string{"effect   deny", "visible  yes", "agent night", "not-so-far"}},
+		{[]string{"platform:core:date_add", "--args", `{}`}, []string{"effect   deny", "cannot be evaluated"}},
+		{[]string{"platform:core:uuid"}, []string{"effect   deny", "visible  no", "platform:core:uuid"}},
+		{[]string{"platform:core:now"}, []string{"effect   approve", "ask"}},
+		{[]string{"mcp:nobody:nothing"}, []string{"known    no"}},
+	} {
+		out, err := operate(t, s, append([]string{"explain", run, "--tool"}, tt.args...)...)
+		for _, want := range tt.want {
+			if err != nil || !strings.Contains(out, want) {
+				t.Errorf("explain %v: %v\n%s\nwant %q", tt.args, err, out, want)
+			}
+		}
+	}
+	for _, tt := range []struct{ args, want string }{
+		{"explain --tool platform:core:now", "give the run"},
+		{"explain " + run + " --tool now", "want a whole tool id"},
+		{"explain " + run + " --tool platform:core:now --args [1]", "want an object"},
+	} {
+		if out, err := operate(t, s, strings.Fields(tt.args)...); err == nil || !strings.Contains(out, tt.want) {
+			t.Errorf("%s: %v\n%s\nwant %q", tt.args, err, out, tt.want)
+		}
+	}
+	if _, err := s.client().Ruling(t.Context(), contracts.RunID(run), client.RulingRequest{Tool: "platform:core:uuid"}); contracts.CodeOf(err) != contracts.CodeUnauthenticated {
+		t.Errorf("without a credential: %v", err)
+	}
+}

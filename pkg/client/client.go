@@ -156,6 +156,11 @@ func (c *Client) SetPolicies(ctx context.Context, layers []contracts.PolicyLayer
 	return get[Policies](ctx, c, http.MethodPut, "/v1/policies", PolicyUpdate{layers})
 }
 
+// Ruling says what policy makes of a tool in a run, and why.
+func (c *Client) Ruling(ctx context.Context, run contracts.RunID, q RulingRequest) (*RulingView, error) {
+	return get[RulingView](ctx, c, http.MethodPost, runPath(run)+"/ruling", q)
+}
+
 // DeletePolicies removes the policy layers that were set over the API.
 func (c *Client) DeletePolicies(ctx context.Context) error {
 	return c.do(ctx, http.MethodDelete, "/v1/policies", nil, nil, nil)

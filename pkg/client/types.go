@@ -174,3 +174,20 @@ type Problem struct {
 	// RetryAfter is in milliseconds; 0 where it is not known.
 	RetryAfter int64 `json:"retryAfter,omitempty" doc:"Milliseconds to wait before another try."`
 }
+
+// A RulingRequest asks what policy says of a tool.
+type RulingRequest struct {
+	Tool contracts.ToolID `json:"tool" maxLength:"2048" doc:"The tool's whole id."`
+	// Arguments are those of a call, an object; nothing asks whether the run may see the tool.
+	Arguments json.RawMessage `json:"arguments,omitempty" doc:"Those of a call, an object. Left out, it is asked whether the run may see the tool."`
+}
+
+// A RulingView is what policy says of a tool and why, for operators.
+type RulingView struct {
+	Tool    contracts.ToolID       `json:"tool"`
+	Known   bool                   `json:"known" doc:"Whether a source, or the run's caller, has such a tool now."`
+	Visible bool                   `json:"visible" doc:"Whether policy lets the run see the tool."`
+	Effect  contracts.PolicyEffect `json:"effect" enum:"allow,deny,approve" doc:"Of the call with the arguments, or without any of seeing the tool."`
+	contracts.Ruling
+	Approval *contracts.ApprovalTerms `json:"approval,omitempty" doc:"What is asked, with approve."`
+}

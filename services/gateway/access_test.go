@@ -33,6 +33,7 @@ func routes() map[string][]string {
 		"GET /v1/runs/{run}/calls/{call}":         read,
 		"POST /v1/runs/{run}/calls/{call}/result": runs,
 		"DELETE /v1/runs/{run}/calls/{call}":      runs,
+		"POST /v1/runs/{run}/ruling":              operate,
 		"GET /v1/runs/{run}/events":               read,
 		"GET /v1/runs/{run}/report":               read,
 		"GET /v1/runs/{run}/log":                  read,

@@ -86,6 +86,7 @@ func TestTenantsAreApart(t *testing.T) {
 	bodies := map[string]string{
 		"POST /v1/runs/{run}/calls":               `{"name":"tool_search","arguments":{"query":"x"}}`,
 		"POST /v1/runs/{run}/calls/{call}/result": `{"content":[]}`,
+		"POST /v1/runs/{run}/ruling":              `{"tool":"mcp:a:b"}`,
 		"POST /v1/approvals/{approval}":           `{"decision":"allow_once"}`,
 	}
 	for route := range routes() {

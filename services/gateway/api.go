@@ -122,6 +122,7 @@ func (a *api) register(f *front, version string) {
 	a.registerAdmin(r)
 	a.registerApprovals(r)
 	a.registerTools(r)
+	a.registerRuling(r)
 	delete(r.huma.OpenAPI().Components.Schemas.Map(), "ErrorModel") // huma's own form of an error
 	delete(r.huma.OpenAPI().Components.Schemas.Map(), "ErrorDetail")
 	f.handle("GET /openapi.yaml", nil, document(r.huma))
