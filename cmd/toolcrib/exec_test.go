@@ -4,9 +4,14 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolcrib/toolcrib/pkg/client"
 	"github.com/toolcrib/toolcrib/pkg/contracts"
@@ -115,5 +120,55 @@ func TestExecUsage(t *testing.T) {
 		if code, _, errs := cli(t, "return 1", args...); code != 2 || errs == "" {
 			t.Errorf("%v = %d %q, want 2 and why", args, code, errs)
 		}
+	}
+}
+
+// Who interrupts a command ends its call, unless it has a key by which it can be asked for again.
+func TestInterruptedCallsEnd(t *testing.T) {
+	s := up(t, t.TempDir(), nil)
+	run := openRun(t, s.client(), client.RunOptions{Mode: "tools"}).ID
+	body := filepath.Join(t.TempDir(), "body.js")
+	write(t, body, `await tools.call("platform:core:wait", {seconds: 9})`)
+	ended := func() (list []contracts.Status) {
+		r, err := s.client().Report(t.Context(), run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range r.Calls {
+			list = append(list, c.Status)
+		}
+		return list
+	}
+	for i, args := range [][]string{{"call", string(run), "platform:core:wait", `{"seconds": 9}`}, {"exec", string(run), body}, {"call", string(run), "platform:core:wait", `{"seconds": 3}`, "--key", "k"}} {
+		var said strings.Builder
+		cmd := exec.Command(binary, append(args, "--url", s.url)...)
+		cmd.Stderr = &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the tool runs", func() bool {
+			running := 0
+			for l, err := range s.client().Log(t.Context(), run) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if l.Type == "call.running" {
+					running++
+				}
+			}
+			return running == i+1
+		})
+		cmd.Process.Signal(os.Interrupt)
+		if cmd.Wait() == nil {
+			t.Errorf("%v ended well", args)
+		}
+		if keyed := len(args) > 4; keyed && !strings.Contains(said.String(), "the call goes on") || !keyed && !strings.Contains(said.String(), "cancelled call_") {
+			t.Errorf("%v said %s", args, said.String())
+		}
+	}
+	want := []contracts.Status{contracts.StatusCancelled, contracts.StatusCancelled, contracts.StatusOK}
+	eventually(t, "the calls end", func() bool { return !slices.Contains(ended(), "") })
+	if d := cmp.Diff(want, ended()); d != "" {
+		t.Errorf("calls (-want +got):\n%s", d)
 	}
 }

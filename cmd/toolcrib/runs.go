@@ -1,6 +1,9 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -290,7 +293,31 @@ func (a *app) call(c *cobra.Command, run, name string, args any, key string) (*c
 	if err != nil {
 		return nil, err
 	}
-	return a.client().Call(c.Context(), id, client.CallRequest{Name: name, Arguments: raw, Key: key})
+	q := client.CallRequest{Name: name, Arguments: raw, Key: cmp.Or(key, rand.Text())}
+	o, err := a.client().Call(c.Context(), id, q)
+	switch {
+	case c.Context().Err() == nil:
+	case key != "":
+		a.note("the call goes on; the same command waits for it again")
+	default:
+		a.cancelCall(id, q)
+	}
+	return o, err
+}
+
+// cancelCall ends a call whose caller has gone. It finds it by its key: the answer that would have named it never came.
+func (a *app) cancelCall(run contracts.RunID, q client.CallRequest) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	o, err := a.client().Start(ctx, run, q)
+	if err == nil && !o.Final() {
+		if err = a.client().CancelCall(ctx, run, o.CallID); err == nil {
+			a.note("cancelled %s", o.CallID)
+		}
+	}
+	if err != nil {
+		a.note("the call could not be cancelled, and may go on: %v", err)
+	}
 }
 
 func (a *app) callCommand() *cobra.Command {

@@ -70,7 +70,20 @@ const longPoll = 30 * time.Second
 // Call makes a call and waits until it has ended, or requires the caller to run its own
 // tool. When ctx is done first, the error is that of ctx and the call goes on.
 func (c *Client) Call(ctx context.Context, run contracts.RunID, q CallRequest) (*CallAnswer, error) {
-	h := prefer(longPoll)
+	a, err := c.call(ctx, run, q, longPoll)
+	if err != nil || a.Status != contracts.StatusWaiting {
+		return a, err
+	}
+	return c.Await(ctx, run, a.CallID)
+}
+
+// Start is Call without the waiting: it returns how the call stands at once.
+func (c *Client) Start(ctx context.Context, run contracts.RunID, q CallRequest) (*CallAnswer, error) {
+	return c.call(ctx, run, q, 0)
+}
+
+func (c *Client) call(ctx context.Context, run contracts.RunID, q CallRequest, wait time.Duration) (*CallAnswer, error) {
+	h := prefer(wait)
 	if q.Key != "" {
 		h.Set("Idempotency-Key", q.Key)
 	}
@@ -78,10 +91,7 @@ func (c *Client) Call(ctx context.Context, run contracts.RunID, q CallRequest) (
 	if err := c.do(ctx, http.MethodPost, runPath(run)+"/calls", h, q, &a); err != nil {
 		return nil, err
 	}
-	if a.Status != contracts.StatusWaiting {
-		return &a, nil
-	}
-	return c.Await(ctx, run, a.CallID)
+	return &a, nil
 }
 
 // Await waits for the end of a call that was made, as [Client.Call] does.
