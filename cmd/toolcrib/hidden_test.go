@@ -109,7 +109,7 @@ func newStage(t *testing.T) *stage {
 	s.tools[full] = hideable
 	add(full, owners, map[string]any{"vault": map[string]any{"command": "no-such-vault-program"}})
 	file := filepath.Join(t.TempDir(), "toolcrib.json")
-	write(t, file, string(asJSON(t, map[string]any{"tenants": tenants})))
+	write(t, file, string(asJSON(t, map[string]any{"toolSearch": map[string]any{"codeTimeoutMs": 60_000}, "tenants": tenants})))
 	s.server = start(t, t.TempDir(), "--config", file)
 	for owner := range hideable {
 		s.refresh(full, owner)
