@@ -70,6 +70,9 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 func explainError(err error) string {
 	e, ok := errors.AsType[*contracts.Error](err)
 	if !ok {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
+			return err.Error() + "\n  The connection broke before the answer came: what was asked for may have happened. toolcrib run log RUN tells of calls."
+		}
 		return err.Error()
 	}
 	msg := strings.Replace(err.Error(), e.Error(), e.Message, 1)

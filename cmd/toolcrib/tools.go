@@ -99,7 +99,7 @@ func writeTool(w io.Writer, t *client.ToolView) {
 	for _, d := range t.Diff {
 		fmt.Fprintf(w, "\n%s\n%s", d.Part, d.Diff)
 	}
-	if t.Admitted == "" { // there is nothing to compare it with
+	if t.Admitted == "" || len(t.Diff) == 0 { // there is nothing to compare it with
 		fmt.Fprintf(w, "\ndescription\n%s\ninputSchema\n%s", quoted(t.Description), quoted(string(t.InputSchema)))
 	}
 	if t.State != contracts.ToolAdmitted {
@@ -142,6 +142,9 @@ func (a *app) toolsAdmit(data *string) *cobra.Command {
 			var seen []client.ToolSeen
 			if err := json.Unmarshal(raw, &seen); err != nil {
 				return usagef("%s: want what tools list --json prints: %w", from, err)
+			}
+			if len(seen) == 0 {
+				a.note("no tools are in %s: nothing is admitted", from)
 			}
 			return a.decideTools(c, *data, contracts.ToolAdmitted, seen...)
 		},

@@ -186,7 +186,7 @@ type RulingRequest struct {
 type RulingView struct {
 	Tool    contracts.ToolID       `json:"tool"`
 	Known   bool                   `json:"known" doc:"Whether a source, or the run's caller, has such a tool now."`
-	Visible bool                   `json:"visible" doc:"Whether policy lets the run see the tool."`
+	Visible bool                   `json:"visible" doc:"Whether the run may see the tool: there is such a tool, and policy does not hide it."`
 	Effect  contracts.PolicyEffect `json:"effect" enum:"allow,deny,approve" doc:"Of the call with the arguments, or without any of seeing the tool."`
 	contracts.Ruling
 	Approval *contracts.ApprovalTerms `json:"approval,omitempty" doc:"What is asked, with approve."`

@@ -233,15 +233,31 @@ func callAnswer(ca *client.CallAnswer, err error) (*callResponse, error) {
 	return &callResponse{http.StatusAccepted, ca.Href, ca}, nil
 }
 
-func (a *api) registerCalls(r *routes) {
-	type request struct {
-		Run    string   `path:"run" doc:"The run's id."`
-		Key    string   `header:"Idempotency-Key" maxLength:"255" doc:"Equal keys of one principal in a run are the same call, made once: sent again, its answer comes again. 409 where it is another call."`
-		Prefer []string `header:"Prefer" doc:"wait=N: seconds to wait for the end of the call, 0 to 300. Default 30."`
-		Body   client.CallRequest
+// A callInput is a request to call a tool.
+type callInput struct {
+	Run    string   `path:"run" doc:"The run's id."`
+	Key    string   `header:"Idempotency-Key" maxLength:"255" doc:"Equal keys of one principal in a run are the same call, made once: sent again, its answer comes again. 409 where it is another call. Printable ASCII."`
+	Prefer []string `header:"Prefer" doc:"wait=N: seconds to wait for the end of the call, 0 to 300. Default 30."`
+	Body   client.CallRequest
+}
+
+// Resolve refuses what stands for no key or for several: who sends one believes that the call is made once.
+func (*callInput) Resolve(ctx huma.Context) []error {
+	const field, want = "header.Idempotency-Key", "want one header with 1 to 255 printable ASCII characters"
+	r, _ := humago.Unwrap(ctx)
+	keys := r.Header.Values("Idempotency-Key")
+	switch {
+	case len(keys) > 1:
+		return []error{&huma.ErrorDetail{Location: field, Message: fmt.Sprintf("there are %d; %s", len(keys), want)}}
+	case len(keys) == 1 && (keys[0] == "" || strings.ContainsFunc(keys[0], func(c rune) bool { return c < ' ' || c > '~' })):
+		return []error{&huma.ErrorDetail{Location: field, Message: fmt.Sprintf("is %q; %s", clip(keys[0]), want)}}
 	}
+	return nil
+}
+
+func (a *api) registerCalls(r *routes) {
 	add(r, operation{method: "POST", path: "/v1/runs/{run}/calls", id: "call", tag: "calls", scopes: callers(), or: http.StatusAccepted, text: "Call a tool by its exposed name. 202 where it takes longer, or where the caller is to run its own tool."},
-		func(ctx context.Context, in *request) (*callResponse, error) {
+		func(ctx context.Context, in *callInput) (*callResponse, error) {
 			wait, err := preferredWait(in.Prefer, 30*time.Second)
 			if err != nil {
 				return nil, err

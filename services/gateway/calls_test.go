@@ -423,3 +423,19 @@ func TestLargeArguments(t *testing.T) {
 		t.Errorf("arguments of 3 MiB do not come back whole: %v", err)
 	}
 }
+
+// Who sends a key believes that the call is made once: what is none, or two, is refused.
+func TestKeysThatAreNone(t *testing.T) {
+	w := open(t, gateway.Config{})
+	run := w.openRun(t, client.RunOptions{}).ID
+	for name, keys := range map[string][]string{"empty": {""}, "two": {"a", "b"}, "bytes": {"\xff\xfe"}, "a tab": {"a\tb"}, "too long": {strings.Repeat("k", 256)}} {
+		var headers []string
+		for _, key := range keys {
+			headers = append(headers, "Idempotency-Key", key)
+		}
+		a := w.do(t, "POST", "/v1/runs/"+string(run)+"/calls", `{"name":"create_event","arguments":{"text":"x"}}`, headers...)
+		if a.status/100 != 4 || !strings.Contains(string(a.body), "Idempotency-Key") {
+			t.Errorf("%s: %d %s, want a refusal that names the header", name, a.status, a.body)
+		}
+	}
+}

@@ -56,7 +56,7 @@ func (a *api) ruling(ctx context.Context, t contracts.TenantID, run string, q cl
 	if err != nil {
 		return v, err
 	}
-	v = client.RulingView{Tool: q.Tool, Known: known, Visible: !e.See(tool).Denied()}
+	v = client.RulingView{Tool: q.Tool, Known: known, Visible: known && !e.See(tool).Denied()}
 	d := e.See(tool)
 	if len(q.Arguments) > 0 {
 		d = e.Call(tool, q.Arguments)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"cel.dev/cel-go/common/types"
@@ -226,10 +227,42 @@ func number(s string) (ref.Val, error) {
 	if err != nil {
 		return nil, errors.New("a number in it is out of range")
 	}
+	// A number that is another one once it is read could pass a rule that it should meet: the tool gets it as it is written.
+	if decimalOf(s) != decimalOf(strconv.FormatFloat(f, 'e', -1, 64)) {
+		return nil, errors.New("a number in it has more digits than can be compared")
+	}
 	if f == math.Trunc(f) && f >= math.MinInt64 && f < math.MaxInt64 { // the upper one rounds to 2^63, which is no int64
 		return types.Int(int64(f)), nil
 	}
 	return types.Double(f), nil
+}
+
+// A decimal is the value of a decimal number: digits, without zeros at either end, with the decimal point before the first, times ten to the exponent.
+type decimal struct {
+	negative bool
+	digits   string
+	exponent int
+}
+
+// decimalOf returns the value of a JSON number. An exponent that no float has makes it one that equals none.
+func decimalOf(s string) decimal {
+	s, negative := strings.CutPrefix(s, "-")
+	mantissa, power, _ := strings.Cut(strings.ToLower(s), "e")
+	whole, part, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimLeft(whole+part, "0")
+	exponent := len(whole) - (len(whole) + len(part) - len(digits))
+	digits = strings.TrimRight(digits, "0")
+	if digits == "" {
+		return decimal{}
+	}
+	if power != "" {
+		n, err := strconv.Atoi(power)
+		if err != nil {
+			n = math.MaxInt32
+		}
+		exponent += n
+	}
+	return decimal{negative, digits, exponent}
 }
 
 // An object is a map whose keys come in order: a decision must not depend on chance.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -300,7 +301,7 @@ func TestVersion(t *testing.T) {
 			return l
 		},
 		"a default written out": func(l []contracts.PolicyLayer) []contracts.PolicyLayer {
-			l[0].Rules[0].Approval = &contracts.ApprovalTerms{Severity: "warning", ExpiresIn: int64(contracts.ApprovalTimeout / time.Second), Deciders: []string{}}
+			l[0].Rules[0].Approval = &contracts.ApprovalTerms{Severity: "warning", ExpiresIn: int64(contracts.ApprovalTimeout / time.Second), Deciders: nil}
 			return l
 		},
 		"an empty layer": func(l []contracts.PolicyLayer) []contracts.PolicyLayer {
@@ -343,5 +344,36 @@ func TestVersion(t *testing.T) {
 	}
 	if (&Effective{}).Version() != (*Effective)(nil).Version() {
 		t.Error("no layers and nil have different versions")
+	}
+}
+
+// A number that cannot be compared exactly cannot pass a rule by being read as another one.
+func TestNumbersAreNotRounded(t *testing.T) {
+	p := compile(t, rules(t, `deny big mcp:*: args.id == 9007199254740993 || args.amount > 100.0`)).For(contracts.Labels{})
+	for args, denied := range map[string]bool{
+		`{"id": 9007199254740993, "amount": 1}`:                      true,
+		`{"id": 9007199254740993.0, "amount": 1}`:                    true,
+		`{"id": 9007199254740993e0, "amount": 1}`:                    true,
+		`{"id": 90071992547409930e-1, "amount": 1}`:                  true,
+		`{"id": 1, "amount": 100.0000000000000000001}`:               true,
+		`{"id": 1, "amount": 1e-400000000000000000000}`:              true,
+		`{"id": 1, "amount": 1e400}`:                                 true,
+		`{"id": 9007199254740992.0, "amount": 100.0}`:                false,
+		`{"id": 1, "amount": 0.1}`:                                   false,
+		`{"id": -0.0, "amount": -1E+2}`:                              false,
+		`{"id": 1e0, "amount": 0.0000}`:                              false,
+		`{"id": 1.50, "amount": 0.000001234567890123}`:               false,
+		`{"id": 123456789012345680000, "amount": 1.7976931348e-308}`: false,
+	} {
+		if d := p.Call(Tool{ID: "mcp:a:b"}, json.RawMessage(args)); d.Denied() != denied {
+			t.Errorf("%s: %+v, want denied %v", args, d, denied)
+		}
+	}
+}
+
+func TestEmptyDecidersAreRefused(t *testing.T) {
+	l := contracts.PolicyLayer{Level: "global", Rules: []contracts.PolicyRule{{Name: "r", Effect: approve, Approval: &contracts.ApprovalTerms{Deciders: []string{}}}}}
+	if _, err := Compile([]contracts.PolicyLayer{l}); contracts.CodeOf(err) != contracts.CodeInvalid || !strings.Contains(err.Error(), "deciders is empty; leave it out") {
+		t.Errorf("Compile = %v", err)
 	}
 }

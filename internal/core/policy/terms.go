@@ -35,6 +35,8 @@ func problemOf(t *contracts.ApprovalTerms) (field, problem string) {
 		return "severity", fmt.Sprintf("severity %q; want info, warning or critical", clip(string(t.Severity)))
 	case t.ExpiresIn < 0 || t.ExpiresIn > most:
 		return "expiresIn", fmt.Sprintf("expiresIn %d; want seconds from 1 to %d, or 0 for %d", t.ExpiresIn, most, contracts.ApprovalTimeout/time.Second)
+	case t.Deciders != nil && len(t.Deciders) == 0:
+		return "deciders", "deciders is empty; leave it out for everybody with the scope approve"
 	case len(t.Deciders) > mostDeciders:
 		return "deciders", fmt.Sprintf("there are %d deciders; want at most %d", len(t.Deciders), mostDeciders)
 	}
